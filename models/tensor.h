@@ -47,7 +47,7 @@ struct ParameterPart {
   bool transposed = false;  // stored as (in, out) outside
 };
 struct ParameterInfo {
-  enum class Init : uint8_t { kZero, kOne, kNormal, kUniform };
+  enum class Init : uint8_t { kZero, kOne, kNormal, kUniform, kRunning };  // kRunning: see program.h
   Init init = Init::kNormal;
   double scale = 0.02;  // standard deviation, or half width when uniform
   bool matrix = true;   // weight decay's usual target; false for norms and biases
