@@ -1,6 +1,7 @@
 // Small sorted map from names to numbers or words: the attributes of an operation.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -21,7 +22,11 @@ class Attributes {
   }
 
   void set(const std::string& name, AttributeValue value);
-  void set(const std::string& name, int value) { set(name, static_cast<int64_t>(value)); }
+  // Any integer type; a plain `int` overload would also attract doubles and call itself.
+  template <std::integral T>
+  void set(const std::string& name, T value) {
+    set(name, AttributeValue(static_cast<int64_t>(value)));
+  }
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
   // A missing or differently typed attribute is a programmer's error: a program from a file is
