@@ -4,14 +4,14 @@
 // heads, D head size, F feed-forward, V vocabulary, L layers, N images, K reduction.
 #pragma once
 
+#include "base/checked.h"
+#include "base/dtype.h"
+#include "base/shape.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/checked.h"
-#include "base/dtype.h"
-#include "base/shape.h"
 
 namespace plimsoll {
 
@@ -35,8 +35,8 @@ enum class Role : uint8_t {
   kStatistic,   // small by-product of forward kept for backward (means, log-sum-exps, masks)
   kGradient,    // of an activation
   kParameterGradient,
-  kWorkspace,   // scratch of one kernel call
-  kLoss,        // the f64 sum that is minimised
+  kWorkspace,  // scratch of one kernel call
+  kLoss,       // the f64 sum that is minimised
 };
 
 // How a parameter begins and what it is called outside. A fused parameter (a [q; k; v] projection)
@@ -47,7 +47,13 @@ struct ParameterPart {
   bool transposed = false;  // stored as (in, out) outside
 };
 struct ParameterInfo {
-  enum class Init : uint8_t { kZero, kOne, kNormal, kUniform, kRunning };  // kRunning: see program.h
+  enum class Init : uint8_t {
+    kZero,
+    kOne,
+    kNormal,
+    kUniform,
+    kRunning,  // [2, C] running statistics: means (row 0) zero, variances (row 1) one
+  };
   Init init = Init::kNormal;
   double scale = 0.02;  // standard deviation, or half width when uniform
   bool matrix = true;   // weight decay's usual target; false for norms and biases
@@ -61,10 +67,10 @@ struct Tensor {
   std::string name;
   TensorType type;
   Role role = Role::kActivation;
-  int layer = -1;                 // block, -1 outside the blocks
-  std::string op;                 // kind of the op that makes or owns it
-  std::string input_field;        // inputs: "tokens", "targets", "images", …
-  TensorId view_of = kNoTensor;   // shares the bytes of another tensor
+  int layer = -1;                // block, -1 outside the blocks
+  std::string op;                // kind of the op that makes or owns it
+  std::string input_field;       // inputs: "tokens", "targets", "images", …
+  TensorId view_of = kNoTensor;  // shares the bytes of another tensor
   std::optional<ParameterInfo> parameter;
 };
 

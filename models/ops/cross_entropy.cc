@@ -24,14 +24,26 @@ class CrossEntropy final : public OpRule {
   }
 
   void forward(EmitContext& c) const override {
-    c.call("cross_entropy").read(c.input(0)).read(c.input(1)).write(c.output(0)).write(c.output(1))
-        .write(c.output(2)).flops(4.0 * static_cast<double>(c.input_type(0).elements())).emit();
+    c.call("cross_entropy")
+        .read(c.input(0))
+        .read(c.input(1))
+        .write(c.output(0))
+        .write(c.output(1))
+        .write(c.output(2))
+        .flops(4.0 * static_cast<double>(c.input_type(0).elements()))
+        .emit();
   }
 
   void backward(BackwardContext& c) const override {
-    c.call("cross_entropy.backward").read(c.input(0)).read(c.input(1)).read(c.output(2))
-        .read(c.scalars()).write_gradient(0, false).in_place(0, 0)
-        .flops(3.0 * static_cast<double>(c.input_type(0).elements())).emit();
+    c.call("cross_entropy.backward")
+        .read(c.input(0))
+        .read(c.input(1))
+        .read(c.output(2))
+        .read(c.scalars())
+        .write_gradient(0, false)
+        .in_place(0, 0)
+        .flops(3.0 * static_cast<double>(c.input_type(0).elements()))
+        .emit();
   }
 };
 

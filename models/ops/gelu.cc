@@ -17,13 +17,22 @@ class Gelu final : public OpRule {
   }
 
   void forward(EmitContext& c) const override {
-    c.call("gelu").read(c.input(0)).write(c.output(0)).in_place(0, 0)
-        .flops(10.0 * static_cast<double>(c.output_type(0).elements())).emit();
+    c.call("gelu")
+        .read(c.input(0))
+        .write(c.output(0))
+        .in_place(0, 0)
+        .flops(10.0 * static_cast<double>(c.output_type(0).elements()))
+        .emit();
   }
 
   void backward(BackwardContext& c) const override {
-    c.call("gelu.backward").read(c.gradient(0)).read(c.input(0)).write_gradient(0, false)
-        .in_place(0, 0).flops(16.0 * static_cast<double>(c.output_type(0).elements())).emit();
+    c.call("gelu.backward")
+        .read(c.gradient(0))
+        .read(c.input(0))
+        .write_gradient(0, false)
+        .in_place(0, 0)
+        .flops(16.0 * static_cast<double>(c.output_type(0).elements()))
+        .emit();
   }
 };
 

@@ -20,15 +20,28 @@ class LayerNorm final : public OpRule {
   }
 
   void forward(EmitContext& c) const override {
-    c.call("layer_norm").read(c.input(0)).read(c.input(1)).read(c.input(2)).write(c.output(0))
-        .write(c.output(1)).write(c.output(2))
-        .flops(8.0 * static_cast<double>(c.output_type(0).elements())).emit();
+    c.call("layer_norm")
+        .read(c.input(0))
+        .read(c.input(1))
+        .read(c.input(2))
+        .write(c.output(0))
+        .write(c.output(1))
+        .write(c.output(2))
+        .flops(8.0 * static_cast<double>(c.output_type(0).elements()))
+        .emit();
   }
 
   void backward(BackwardContext& c) const override {
-    c.call("layer_norm.backward").read(c.gradient(0)).read(c.input(0)).read(c.input(1))
-        .read(c.output(1)).read(c.output(2)).write_gradient(0, true).write_gradient(1, true)
-        .write_gradient(2, true).flops(14.0 * static_cast<double>(c.output_type(0).elements()))
+    c.call("layer_norm.backward")
+        .read(c.gradient(0))
+        .read(c.input(0))
+        .read(c.input(1))
+        .read(c.output(1))
+        .read(c.output(2))
+        .write_gradient(0, true)
+        .write_gradient(1, true)
+        .write_gradient(2, true)
+        .flops(14.0 * static_cast<double>(c.output_type(0).elements()))
         .emit();
   }
 };

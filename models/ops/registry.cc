@@ -1,8 +1,8 @@
-#include <map>
-
 #include "base/error.h"
 #include "models/op_rule.h"
 #include "models/ops/rooms.h"
+
+#include <map>
 
 namespace plimsoll {
 
@@ -16,11 +16,29 @@ Registry make_registry() {
     const std::string_view kind = rule->kind();
     registry.emplace(kind, std::move(rule));
   };
+  add(make_attention());
+  add(make_batch_norm());
+  add(make_conv2d());
   add(make_cross_entropy());
+  add(make_dropout());
+  add(make_embedding());
+  add(make_flatten());
   add(make_gelu());
+  add(make_global_avg_pool());
+  add(make_image_to_tokens());
   add(make_layer_norm());
   add(make_linear());
+  add(make_linear_cross_entropy());
+  add(make_max_pool2d());
+  add(make_mse());
+  add(make_position_embedding());
+  add(make_prepend_token());
+  add(make_relu());
   add(make_residual());
+  add(make_rms_norm());
+  add(make_rope());
+  add(make_select_token());
+  add(make_swiglu());
   return registry;
 }
 

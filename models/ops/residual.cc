@@ -16,8 +16,14 @@ class Residual final : public OpRule {
   }
 
   void forward(EmitContext& c) const override {
-    c.call("residual").read(c.input(0)).read(c.input(1)).write(c.output(0)).in_place(0, 0)
-        .in_place(0, 1).flops(static_cast<double>(c.output_type(0).elements())).emit();
+    c.call("residual")
+        .read(c.input(0))
+        .read(c.input(1))
+        .write(c.output(0))
+        .in_place(0, 0)
+        .in_place(0, 1)
+        .flops(static_cast<double>(c.output_type(0).elements()))
+        .emit();
   }
 
   void backward(BackwardContext& c) const override {
