@@ -17,17 +17,17 @@ int64_t modulo(Wide value, int64_t divisor) {
   return rest < 0 ? rest + divisor : rest;
 }
 
-// Smallest number of iterations after which every operand's slot repeats; above kMaxPositions the
+// Smallest number of iterations after which every operand's slot repeats; above kMaxTouches the
 // number is only a lower bound.
 int64_t slot_period(const StepProgram& program, const Segment& segment) {
   int64_t period = 1;
   const auto add = [&](int buffer) {
     if (buffer == kNoBuffer) return;
     const int64_t copies = program.buffers[static_cast<size_t>(buffer)].copies;
-    if (copies == 1 || period > kMaxPositions) return;
+    if (copies == 1 || period > kMaxTouches) return;
     const int64_t step = modulo(segment.microbatch_stride, copies);
     const int64_t own = copies / std::gcd(copies, step);
-    period = period / std::gcd(period, own) * own;  // both below 2^31: no overflow
+    period = period / std::gcd(period, own) * own;  // at most 2^25 times 2^31: no overflow
   };
   for (const Instruction& instruction : segment.body) {
     for (const int buffer : instruction.inputs) add(buffer);
@@ -64,14 +64,19 @@ PhaseExpansion::PhaseExpansion(const StepProgram& program, const Phase& phase) {
       out.iterations = 3 * out.period + segment.repeat % out.period;
     }
     if (out.body_size == 0) out.iterations = 0;
-    if (out.body_size > 0 && out.iterations > (kMaxPositions - num_positions_) / out.body_size) {
+    int64_t touches = out.body_size;
+    for (const Instruction& instruction : segment.body) {
+      touches += static_cast<int64_t>(instruction.inputs.size() + instruction.outputs.size());
+    }
+    if (touches > 0 && out.iterations > (kMaxTouches - num_touches_) / touches) {
       throw bad_input(
           fmt::format(
-              "phase '{}', segment '{}': {} iterations of {} instructions repeat their buffers' "
-              "slots only after {} iterations; more than {} instructions would have to be kept",
-              phase.name, segment.name, segment.repeat, out.body_size, out.period, kMaxPositions),
+              "phase '{}', segment '{}': {} iterations of {} instructions, whose buffers' slots "
+              "repeat after {} iterations; more than {} operands would have to be looked at",
+              phase.name, segment.name, segment.repeat, out.body_size, out.period, kMaxTouches),
           "use fewer copies of the buffers, or numbers of copies that divide each other");
     }
+    num_touches_ += out.iterations * touches;
     num_positions_ += out.iterations * out.body_size;
     segments_.push_back(out);
   }

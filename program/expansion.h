@@ -25,10 +25,11 @@
 
 namespace plimsoll {
 
-// More positions or copies than this are refused: no honest program comes near, and a file may
-// claim anything.
-inline constexpr int64_t kMaxPositions = int64_t{1} << 22;
-inline constexpr int64_t kMaxCopies = int64_t{1} << 22;
+// // Bounds on the work that a program may ask for, over all phases: kept instructions and their
+// operands, and buffer copies times phases. No honest program comes near, and a file may claim
+// anything.
+inline constexpr int64_t kMaxTouches = int64_t{1} << 25;
+inline constexpr int64_t kMaxCopies = int64_t{1} << 23;
 
 // Which iteration of its segment a position is in, as people want to know it.
 enum class IterationKind : uint8_t { kOnly, kFirst, kMiddle, kLast };
@@ -59,10 +60,12 @@ struct SegmentExpansion {
 class PhaseExpansion {
  public:
   // Precondition: operands are in range, copies and repeats positive. Throws Error (exit 2) when
-  // more than kMaxPositions positions would be kept.
+  // more than kMaxTouches instructions and operands would be kept.
   PhaseExpansion(const StepProgram& program, const Phase& phase);
 
   [[nodiscard]] int64_t num_positions() const { return num_positions_; }
+  // Kept instructions and their operands: what a walk over the positions costs.
+  [[nodiscard]] int64_t num_touches() const { return num_touches_; }
   [[nodiscard]] const std::vector<SegmentExpansion>& segments() const { return segments_; }
   // Precondition: 0 <= position < num_positions().
   [[nodiscard]] FoldedPosition locate(int64_t position) const;
@@ -70,6 +73,7 @@ class PhaseExpansion {
  private:
   std::vector<SegmentExpansion> segments_;
   int64_t num_positions_ = 0;
+  int64_t num_touches_ = 0;
 };
 
 // The copy that `instruction` touches of a buffer with `copies` copies, in iteration `iteration` of

@@ -120,13 +120,14 @@ Liveness compute_liveness(const StepProgram& program) {
   for (const Buffer& buffer : program.buffers) {
     out.first_copy.push_back(num_copies);
     num_copies += buffer.copies;
-    if (num_copies > kMaxCopies) {
-      throw bad_input(
-          fmt::format("buffer '{}': more than {} buffer copies in all", buffer.name, kMaxCopies),
-          "use fewer copies");
-    }
   }
   out.first_copy.push_back(num_copies);
+  const auto num_phases = static_cast<int64_t>(program.phases.size());
+  if (num_copies > kMaxCopies / std::max<int64_t>(1, num_phases)) {
+    throw bad_input(
+        fmt::format("{} buffer copies in {} phases are too many", num_copies, num_phases),
+        "use fewer copies");
+  }
   for (const Phase& phase : program.phases) {
     out.phases.push_back(PhaseWalk(program, phase, out).run());
   }
