@@ -21,7 +21,6 @@ class Attributes {
   }
 
   void set(const std::string& name, AttributeValue value);
-  void set(const std::string& name, int value) { set(name, static_cast<int64_t>(value)); }
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
   // A missing or differently typed attribute is a programmer's error: a program from a file is
