@@ -2,11 +2,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cctype>
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -45,9 +46,18 @@ struct Source {
 // Included path of a line, empty when the line includes nothing. Both forms count: <base/error.h>
 // would reach the folder just as well.
 std::string included_path(const std::string& line) {
-  static const std::regex pattern(R"rx(^\s*#\s*include\s*["<]([^">]+)[">])rx");
-  std::smatch match;
-  return std::regex_search(line, match, pattern) ? match[1].str() : "";
+  std::istringstream words(line);
+  char hash = 0;
+  std::string directive;
+  char quote = 0;
+  if (!(words >> hash) || hash != '#') return "";
+  // The directive may touch its operand: #include"x.h".
+  while (std::isspace(words.peek()) != 0) words.get();
+  while (std::isalpha(words.peek()) != 0) directive += static_cast<char>(words.get());
+  if (directive != "include" || !(words >> quote) || (quote != '"' && quote != '<')) return "";
+  std::string path;
+  std::getline(words, path, quote == '"' ? '"' : '>');
+  return path;
 }
 
 // What is wrong with the includes of a source of `folder`.
@@ -110,7 +120,7 @@ TEST(House, TheIncludeRuleSeesViolations) {
   };
   EXPECT_EQ(count("executor", "#include \"planner/search.h\""), 1U);
   EXPECT_EQ(count("executor", "  #  include <models/graph.h>"), 1U);
-  EXPECT_EQ(count("executor", "#include \"costmodel/simulator.h\""), 1U);
+  EXPECT_EQ(count("executor", "#include\"costmodel/simulator.h\""), 1U);
   EXPECT_EQ(count("executor", "#include \"kernels/../planner/search.h\""), 1U);
   EXPECT_EQ(count("base", "#include \"program/program.h\""), 1U);
   EXPECT_EQ(count("kernels", "#include \"program/program.h\""), 1U);
