@@ -16,15 +16,26 @@ TensorId Graph::add_tensor(Tensor tensor) {
 }
 
 TensorId Graph::add_input(const std::string& field, TensorType type) {
-  return add_tensor({.name = field, .type = std::move(type), .role = Role::kInput, .layer = -1,
-                     .op = "load_batch", .input_field = field, .view_of = kNoTensor, .parameter = {}});
+  return add_tensor({.name = field,
+                     .type = std::move(type),
+                     .role = Role::kInput,
+                     .layer = -1,
+                     .op = "load_batch",
+                     .input_field = field,
+                     .view_of = kNoTensor,
+                     .parameter = {}});
 }
 
 TensorId Graph::add_parameter(const std::string& name, Shape shape, ParameterInfo info) {
   if (info.parts.empty()) info.parts.push_back({.name = name, .rows = shape.front()});
-  return add_tensor({.name = name, .type = {std::move(shape), float_type_},
-                     .role = Role::kParameter, .layer = -1, .op = "", .input_field = "",
-                     .view_of = kNoTensor, .parameter = std::move(info)});
+  return add_tensor({.name = name,
+                     .type = {std::move(shape), float_type_},
+                     .role = Role::kParameter,
+                     .layer = -1,
+                     .op = "",
+                     .input_field = "",
+                     .view_of = kNoTensor,
+                     .parameter = std::move(info)});
 }
 
 TensorId Graph::add_state(const std::string& name, Shape shape, ParameterInfo info) {
@@ -48,7 +59,10 @@ TensorId Graph::add(const std::string& kind, const std::string& name, std::vecto
   std::vector<TensorId> outputs;
   for (const OutputSpec& spec : specs) {
     outputs.push_back(add_tensor({.name = spec.suffix.empty() ? name : name + "." + spec.suffix,
-                                  .type = spec.type, .role = spec.role, .layer = -1, .op = kind,
+                                  .type = spec.type,
+                                  .role = spec.role,
+                                  .layer = -1,
+                                  .op = kind,
                                   .input_field = "",
                                   .view_of = spec.view ? inputs.front() : kNoTensor,
                                   .parameter = {}}));
