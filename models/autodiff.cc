@@ -30,6 +30,7 @@ class Differentiator final : public BackwardContext {
   }
 
   void run_backward() {
+    PLIMSOLL_CHECK(graph_.training(), "a graph in inference form cannot be differentiated");
     if (result_.loss == kNoTensor) {
       throw bad_input("the model has no loss: it cannot be trained");
     }

@@ -9,6 +9,13 @@ Graph::Graph(SaveRules save_rules, DType float_type, bool training)
     : save_rules_(save_rules), float_type_(float_type), training_(training) {}
 
 TensorId Graph::add_tensor(Tensor tensor) {
+  for (const int64_t extent : tensor.type.shape) {
+    if (extent <= 0) {
+      throw bad_input(fmt::format("{}: the shape {} has an extent that is not positive",
+                                  tensor.name, shape_text(tensor.type.shape)));
+    }
+  }
+  static_cast<void>(tensor.type.bytes());  // an overflow is an Error here, not in a later sum
   tensor.layer = layer_;
   tensors_.push_back(std::move(tensor));
   producers_.push_back(boost::graph_traits<OpGraph>::null_vertex());
