@@ -323,7 +323,7 @@ std::map<TensorId, uint64_t> expected_gradients(const Graph& graph) {
 RC_GTEST_PROP(Autodiff, AgreesWithTheChainRuleOnRandomGraphs, ()) {
   Sketch s;
   std::vector<TensorId> values{s.linear(s.features())};
-  const int count = *rc::gen::inRange(1, 20);
+  const int count = *rc::gen::resize(100, rc::gen::inRange(1, 30));
   for (int i = 0; i < count; ++i) {
     // Recent values more often, so that chains grow deep and branches meet again.
     const auto pick = [&] {
