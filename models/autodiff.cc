@@ -1,10 +1,10 @@
 #include "models/autodiff.h"
 
+#include "base/error.h"
+
 #include <algorithm>
 #include <set>
 #include <utility>
-
-#include "base/error.h"
 
 namespace plimsoll {
 
@@ -30,6 +30,7 @@ class Differentiator final : public BackwardContext {
   }
 
   void run_backward() {
+    PLIMSOLL_CHECK(graph_.training(), "a graph in inference form cannot be differentiated");
     if (result_.loss == kNoTensor) {
       throw bad_input("the model has no loss: it cannot be trained");
     }
@@ -59,9 +60,8 @@ class Differentiator final : public BackwardContext {
   }
   TensorId make_state_gradient(size_t input_index, TensorType type) override {
     const TensorId state = op_->inputs[input_index];
-    const TensorId id =
-        add_tensor(graph_.tensor(state).name + ".contribution", std::move(type),
-                   Role::kParameterGradient);
+    const TensorId id = add_tensor(graph_.tensor(state).name + ".contribution", std::move(type),
+                                   Role::kParameterGradient);
     result_.state_gradients.push_back({state, id, 0});
     return id;
   }
@@ -120,18 +120,28 @@ class Differentiator final : public BackwardContext {
 
  private:
   TensorId add_tensor(std::string name, TensorType type, Role role) {
-    result_.tensors.push_back({.name = std::move(name), .type = std::move(type), .role = role,
-                               .layer = op_->layer, .op = op_->kind, .input_field = "",
-                               .view_of = kNoTensor, .parameter = {}});
+    result_.tensors.push_back({.name = std::move(name),
+                               .type = std::move(type),
+                               .role = role,
+                               .layer = op_->layer,
+                               .op = op_->kind,
+                               .input_field = "",
+                               .view_of = kNoTensor,
+                               .parameter = {}});
     return static_cast<TensorId>(result_.tensors.size() - 1);
   }
 
   TensorId emit_sum(TensorId of, TensorId a, TensorId b) {
     const TensorType& type = graph_.type(of);
     const TensorId sum = add_tensor("d." + graph_.tensor(of).name, type, Role::kGradient);
-    calls_->push_back({.kernel = "add", .inputs = {a, b}, .outputs = {sum},
-                       .accumulated = {kNoTensor}, .in_place = {{0, 0}, {0, 1}}, .attributes = {},
-                       .layer = op_->layer, .flops = static_cast<double>(type.elements()),
+    calls_->push_back({.kernel = "add",
+                       .inputs = {a, b},
+                       .outputs = {sum},
+                       .accumulated = {kNoTensor},
+                       .in_place = {{0, 0}, {0, 1}},
+                       .attributes = {},
+                       .layer = op_->layer,
+                       .flops = static_cast<double>(type.elements()),
                        .bytes_moved = 3.0 * static_cast<double>(type.bytes())});
     return sum;
   }
@@ -170,8 +180,8 @@ class Differentiator final : public BackwardContext {
     const bool wanted = std::any_of(node.inputs.begin(), node.inputs.end(), [&](TensorId id) {
       return id != kNoTensor && needed_[static_cast<size_t>(id)];
     });
-    const bool is_loss = std::find(node.outputs.begin(), node.outputs.end(), result_.loss) !=
-                         node.outputs.end();
+    const bool is_loss =
+        std::find(node.outputs.begin(), node.outputs.end(), result_.loss) != node.outputs.end();
     const bool reached = std::any_of(node.outputs.begin(), node.outputs.end(), [&](TensorId id) {
       return gradients_[static_cast<size_t>(id)] != kNoTensor;
     });
@@ -202,18 +212,23 @@ class Differentiator final : public BackwardContext {
     for (size_t i = 0; i < calls.size(); ++i) {
       for (TensorId& from : calls[i].accumulated) {
         if (from == kNoTensor) continue;
-        const bool read_here = std::any_of(
-            calls[i].inputs.begin(), calls[i].inputs.end(),
-            [&](TensorId id) { return id != kNoTensor && root(id) == root(from); });
+        const bool read_here =
+            std::any_of(calls[i].inputs.begin(), calls[i].inputs.end(),
+                        [&](TensorId id) { return id != kNoTensor && root(id) == root(from); });
         if (last_read[static_cast<size_t>(root(from))] == i && !read_here) continue;
         Tensor copy = result_.tensors[static_cast<size_t>(from)];
         copy.view_of = kNoTensor;
         copy.name += ".copy";
         result_.tensors.push_back(copy);
         const auto id = static_cast<TensorId>(result_.tensors.size() - 1);
-        out.push_back({.kernel = "copy", .inputs = {from}, .outputs = {id},
-                       .accumulated = {kNoTensor}, .in_place = {}, .attributes = {},
-                       .layer = calls[i].layer, .flops = 0,
+        out.push_back({.kernel = "copy",
+                       .inputs = {from},
+                       .outputs = {id},
+                       .accumulated = {kNoTensor},
+                       .in_place = {},
+                       .attributes = {},
+                       .layer = calls[i].layer,
+                       .flops = 0,
                        .bytes_moved = 2.0 * static_cast<double>(copy.type.bytes())});
         from = id;
       }

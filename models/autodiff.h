@@ -2,10 +2,10 @@
 // the ops' rules. Both lists are in execution order over one tensor table.
 #pragma once
 
-#include <vector>
-
 #include "models/graph.h"
 #include "models/op_rule.h"
+
+#include <vector>
 
 namespace plimsoll {
 

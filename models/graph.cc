@@ -9,6 +9,13 @@ Graph::Graph(SaveRules save_rules, DType float_type, bool training)
     : save_rules_(save_rules), float_type_(float_type), training_(training) {}
 
 TensorId Graph::add_tensor(Tensor tensor) {
+  for (const int64_t extent : tensor.type.shape) {
+    if (extent <= 0) {
+      throw bad_input(fmt::format("{}: the shape {} has an extent that is not positive",
+                                  tensor.name, shape_text(tensor.type.shape)));
+    }
+  }
+  static_cast<void>(tensor.type.bytes());  // an overflow is an Error here, not in a later sum
   tensor.layer = layer_;
   tensors_.push_back(std::move(tensor));
   producers_.push_back(boost::graph_traits<OpGraph>::null_vertex());
@@ -16,15 +23,26 @@ TensorId Graph::add_tensor(Tensor tensor) {
 }
 
 TensorId Graph::add_input(const std::string& field, TensorType type) {
-  return add_tensor({.name = field, .type = std::move(type), .role = Role::kInput, .layer = -1,
-                     .op = "load_batch", .input_field = field, .view_of = kNoTensor, .parameter = {}});
+  return add_tensor({.name = field,
+                     .type = std::move(type),
+                     .role = Role::kInput,
+                     .layer = -1,
+                     .op = "load_batch",
+                     .input_field = field,
+                     .view_of = kNoTensor,
+                     .parameter = {}});
 }
 
 TensorId Graph::add_parameter(const std::string& name, Shape shape, ParameterInfo info) {
   if (info.parts.empty()) info.parts.push_back({.name = name, .rows = shape.front()});
-  return add_tensor({.name = name, .type = {std::move(shape), float_type_},
-                     .role = Role::kParameter, .layer = -1, .op = "", .input_field = "",
-                     .view_of = kNoTensor, .parameter = std::move(info)});
+  return add_tensor({.name = name,
+                     .type = {std::move(shape), float_type_},
+                     .role = Role::kParameter,
+                     .layer = -1,
+                     .op = "",
+                     .input_field = "",
+                     .view_of = kNoTensor,
+                     .parameter = std::move(info)});
 }
 
 TensorId Graph::add_state(const std::string& name, Shape shape, ParameterInfo info) {
@@ -48,7 +66,10 @@ TensorId Graph::add(const std::string& kind, const std::string& name, std::vecto
   std::vector<TensorId> outputs;
   for (const OutputSpec& spec : specs) {
     outputs.push_back(add_tensor({.name = spec.suffix.empty() ? name : name + "." + spec.suffix,
-                                  .type = spec.type, .role = spec.role, .layer = -1, .op = kind,
+                                  .type = spec.type,
+                                  .role = spec.role,
+                                  .layer = -1,
+                                  .op = kind,
                                   .input_field = "",
                                   .view_of = spec.view ? inputs.front() : kNoTensor,
                                   .parameter = {}}));

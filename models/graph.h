@@ -4,14 +4,14 @@
 // depends on the order, so it is the builder's choice and never re-sorted.
 #pragma once
 
+#include "base/attributes.h"
+#include "models/save_rules.h"
+#include "models/tensor.h"
+
 #include <boost/graph/adjacency_list.hpp>
 
 #include <string>
 #include <vector>
-
-#include "base/attributes.h"
-#include "models/save_rules.h"
-#include "models/tensor.h"
 
 namespace plimsoll {
 
@@ -49,7 +49,9 @@ class Graph {
   void begin_layer(int layer, const std::string& block_kind);
   void end_layer() { layer_ = -1; }
 
-  [[nodiscard]] const Tensor& tensor(TensorId id) const { return tensors_[static_cast<size_t>(id)]; }
+  [[nodiscard]] const Tensor& tensor(TensorId id) const {
+    return tensors_[static_cast<size_t>(id)];
+  }
   [[nodiscard]] const TensorType& type(TensorId id) const { return tensor(id).type; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
   [[nodiscard]] const OpGraph& ops() const { return ops_; }

@@ -16,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int64_t kMaxSize = int64_t{1} << 40;
+constexpr int64_t kMaxLayers = 100000;
 
 // Typed access to an object of the file; every error names file and key.
 class Config {
@@ -38,6 +39,17 @@ class Config {
     return *object_.find(key);
   }
 
+  [[nodiscard]] int64_t size(const std::string& key, int64_t otherwise) const {
+    return has(key) ? size(key) : otherwise;
+  }
+  // Layers are looped over, so their bound is far lower.
+  [[nodiscard]] int64_t num_layers(const std::string& key) const {
+    const int64_t layers = size(key);
+    if (layers > kMaxLayers) {
+      throw error(key, fmt::format("must be in [1, {}], not {}", kMaxLayers, layers));
+    }
+    return layers;
+  }
   [[nodiscard]] int64_t size(const std::string& key) const {
     const Json& value = at(key);
     if (!value.is_number_integer()) {
@@ -49,9 +61,6 @@ class Config {
       throw error(key, fmt::format("must be in [1, {}], not {}", kMaxSize, text(value)));
     }
     return value.get<int64_t>();
-  }
-  [[nodiscard]] int64_t size(const std::string& key, int64_t otherwise) const {
-    return has(key) ? size(key) : otherwise;
   }
   [[nodiscard]] double positive(const std::string& key, double otherwise) const {
     if (!has(key)) return otherwise;
@@ -133,7 +142,7 @@ void read_common(const Config& config, ModelSpec& spec) {
 ModelSpec read_gpt2(const Config& config) {
   ModelSpec spec;
   spec.family = Family::kGpt2;
-  spec.layers = config.size("n_layer");
+  spec.layers = config.num_layers("n_layer");
   spec.hidden = config.size("n_embd");
   spec.heads = spec.kv_heads = config.size("n_head");
   require_divides(config, "n_head", spec.heads, "n_embd", spec.hidden);
@@ -162,6 +171,9 @@ ModelSpec read_gpt2(const Config& config) {
 std::optional<RopeScaling> read_rope_scaling(const Config& rope) {
   const std::string key = rope.has("rope_type") ? "rope_type" : "type";
   const std::string type = rope.word(key, "default");
+  if (rope.positive("partial_rotary_factor", 1) != 1) {
+    throw rope.error("partial_rotary_factor", "is not 1: partial rotation is not supported");
+  }
   if (type == "default") return std::nullopt;
   rope.require_word(key, "default", {"llama3"}, "only llama3 and default scaling are supported");
   RopeScaling scaling{.factor = rope.positive("factor"),
@@ -190,7 +202,7 @@ void read_rope(const Config& config, ModelSpec& spec) {
 ModelSpec read_llama(const Config& config) {
   ModelSpec spec;
   spec.family = Family::kLlama;
-  spec.layers = config.size("num_hidden_layers");
+  spec.layers = config.num_layers("num_hidden_layers");
   spec.hidden = config.size("hidden_size");
   spec.feed_forward = config.size("intermediate_size");
   spec.heads = config.size("num_attention_heads");

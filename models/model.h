@@ -1,12 +1,12 @@
 // What a model is, as data, and its graph for one micro-batch.
 #pragma once
 
+#include "models/graph.h"
+
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "models/graph.h"
 
 namespace plimsoll {
 

@@ -5,13 +5,13 @@
 // types a formula for activation memory.
 #pragma once
 
+#include "models/graph.h"
+
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
-
-#include "models/graph.h"
 
 namespace plimsoll {
 

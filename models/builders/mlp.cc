@@ -13,7 +13,9 @@ Graph build_mlp(const ModelSpec& spec, const BuildOptions& options) {
   TensorId x = features;
   for (int64_t i = 0; i < spec.layers; ++i) {
     const int64_t width = graph.type(x).last();
-    graph.begin_layer(static_cast<int>(i), fmt::format("mlp.{}x{}", width, spec.hidden));
+    // The first layer differs from the others: its input needs no gradient.
+    const char* kind = i == 0 ? "mlp.first" : "mlp";
+    graph.begin_layer(static_cast<int>(i), fmt::format("{}.{}x{}", kind, width, spec.hidden));
     // He et al. 2015: keeps the variance through a rectifier.
     const double deviation = std::sqrt(2.0 / static_cast<double>(width));
     const std::string name = fmt::format("layers.{}", i);
