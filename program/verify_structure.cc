@@ -27,6 +27,11 @@ std::string where(const Phase& phase, const Segment& segment, size_t k,
                      instruction.op);
 }
 
+// A power of two up to 2^30: more would only make rounded sizes overflow.
+bool sane_alignment(int64_t alignment) {
+  return alignment >= 1 && alignment <= int64_t{1} << 30 && (alignment & (alignment - 1)) == 0;
+}
+
 bool non_negative(double value) { return std::isfinite(value) && value >= 0; }
 
 // The first attribute without a name or with a number that is not finite, or null.
@@ -76,11 +81,9 @@ void check_coordinates(const Coordinates& c, Report& report) {
 void header_sane(const StepProgram& program, Violations& out) {
   Report report("header", out);
   const Header& h = program.header;
-  constexpr int64_t kLargestAlignment = int64_t{1} << 30;
   if (h.version != 1) report.add("version {} is not known; this is version 1", h.version);
   if (h.rank < 0) report.add("rank {}", h.rank);
-  if (h.alignment < 1 || h.alignment > kLargestAlignment ||
-      (h.alignment & (h.alignment - 1)) != 0) {
+  if (!sane_alignment(h.alignment)) {
     report.add("alignment {} is not a power of two up to 2^30", h.alignment);
   }
   if (h.arena_bytes < 0 || h.outside_bytes < 0 ||
@@ -117,7 +120,7 @@ void buffer_sizes(const StepProgram& program, Violations& out) {
   // Half of the range, so that no later sum with the outside bytes or a rounding up can overflow.
   constexpr Wide kMost = std::numeric_limits<int64_t>::max() / 2;
   // The header's own rule reports a bad alignment.
-  const int64_t alignment = program.header.alignment < 1 ? 1 : program.header.alignment;
+  const int64_t alignment = sane_alignment(program.header.alignment) ? program.header.alignment : 1;
   Wide total = 0;
   for (const Buffer& buffer : program.buffers) {
     Wide bytes = dtype_bytes(buffer.dtype);
