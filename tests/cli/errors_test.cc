@@ -1,17 +1,17 @@
 // What a user can get wrong gives one clear message on stderr and the right exit code.
+#include "tests/cli/run_binary.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <csignal>
 #include <thread>
 
-#include "tests/cli/run_binary.h"
-
 namespace plimsoll {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::Folder;
+using ::testing::HasSubstr;
 using testing::plimsoll;
 
 void expect_error(const std::string& arguments, int exit_code, const std::string& message) {
@@ -40,7 +40,8 @@ TEST(Errors, AbsurdSizesAreRefused) {
     expect_error(std::string("plan gpt2-tiny 1xcpu --micro-batch ") + value, 2, "");
     expect_error(std::string("train gpt2-tiny --devices ") + value, 2, "");
   }
-  for (const char* value : {"0", "-1", "0MiB", "1e99GiB", "9223372036854775808", "many", "1XiB", "nan"}) {
+  for (const char* value :
+       {"0", "-1", "0MiB", "1e99GiB", "9223372036854775808", "many", "1XiB", "nan"}) {
     expect_error(std::string("plan gpt2-tiny 1xcpu --memory-limit=") + value, 2, "--memory-limit");
     expect_error(std::string("train gpt2-tiny --device-memory=") + value, 2, "--device-memory");
   }
@@ -107,7 +108,8 @@ TEST(Errors, WhatDoesNotFitSaysWhy) {
 }
 
 TEST(Errors, NaNEndsTheRunWithItsStep) {
-  expect_error("train gpt2-tiny --steps 50 --global-batch 2 --learning-rate 1e30 --clip 0", 4, "step");
+  expect_error("train gpt2-tiny --steps 50 --global-batch 2 --learning-rate 1e30 --clip 0", 4,
+               "step");
 }
 
 // Ctrl-C while training: a checkpoint is there and the exit code says so.
