@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -22,10 +23,14 @@ class Attributes {
   }
 
   void set(const std::string& name, AttributeValue value);
-  // Any integer type; a plain `int` overload would also attract doubles and call itself.
-  template <std::integral T>
-  void set(const std::string& name, T value) {
+  // Numbers of any width keep their kind: an integer stays one, and 0.1 never becomes 0.
+  template <std::integral Integer>
+  void set(const std::string& name, Integer value) {
     set(name, AttributeValue(static_cast<int64_t>(value)));
+  }
+  template <std::floating_point Float>
+  void set(const std::string& name, Float value) {
+    set(name, AttributeValue(static_cast<double>(value)));
   }
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 

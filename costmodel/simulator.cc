@@ -8,8 +8,6 @@ namespace plimsoll {
 
 namespace {
 
-constexpr int kNumStreams = static_cast<int>(Stream::kCopy) + 1;
-
 struct Span {
   double begin = 0;
   double end = 0;

@@ -91,6 +91,7 @@ struct Buffer {
 };
 
 enum class Stream : uint8_t { kCompute, kTensorParallel, kDataParallel, kPipeline, kCopy };
+inline constexpr int kNumStreams = 5;
 [[nodiscard]] std::string_view stream_name(Stream stream);
 
 // What an instruction is part of, for reports and the simulator.
@@ -132,6 +133,14 @@ struct Instruction {
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
+// Output `k` of the instruction is added to or updated in place. Outputs past 31 never are.
+[[nodiscard]] inline bool accumulates(const Instruction& instruction, size_t k) {
+  return k < 32 && ((instruction.accumulate >> k) & 1U) != 0;
+}
+
+// All streams are joined between the iterations of a segment and between segments: whoever runs a
+// program starts an iteration only when every instruction of the one before is done. So the order of
+// instructions on different streams is a matter of one iteration alone (`waits`).
 struct Segment {
   std::string name;  // "begin", "micro-batches", "reduce", "update"
   int64_t repeat = 1;

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 TensorId Draft::add(Tensor tensor, Category category) {
   tensors.push_back({.tensor = std::move(tensor), .shares = kNoTensor, .category = category,
@@ -58,4 +58,4 @@ void accumulate_onto(DraftCall& call, size_t output, TensorId tensor) {
   call.call.accumulated[output] = tensor;
 }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -13,7 +13,7 @@
 #include "planner/strategy.h"
 #include "program/program.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 struct DraftCall {
   KernelCall call;
@@ -81,4 +81,4 @@ struct Draft {
 // Marks output k as added to in place.
 void accumulate_onto(DraftCall& call, size_t output, TensorId tensor);
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

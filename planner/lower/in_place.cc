@@ -3,7 +3,7 @@
 
 #include "planner/lower/passes.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 namespace {
 
@@ -60,4 +60,4 @@ void share_in_place(Draft& draft) {
   }
 }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -88,33 +88,33 @@ StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strate
   check_strategy(model, job, strategy);
   const Graph graph = build_model(model, build_options(job, strategy, true));
 
-  lower::Draft draft;
+  lowering::Draft draft;
   draft.model = &model;
   draft.job = &job;
   draft.strategy = &strategy;
   const auto done = [&](const char* pass) {
-    if (observer) observer(pass, lower::to_program(draft));
+    if (observer) observer(pass, lowering::to_program(draft));
   };
-  lower::declare_persistent(draft, graph);
-  lower::add_micro_batch(draft, differentiate(graph, job.gradient_type));
+  lowering::declare_persistent(draft, graph);
+  lowering::add_micro_batch(draft, differentiate(graph, job.gradient_type));
   done("micro-batch");
-  lower::add_recompute(draft);
+  lowering::add_recompute(draft);
   done("recompute");
-  lower::add_accumulation(draft);
+  lowering::add_accumulation(draft);
   done("accumulation");
-  lower::add_reduction(draft);
+  lowering::add_reduction(draft);
   done("reduction");
-  lower::add_update(draft);
+  lowering::add_update(draft);
   done("update");
   if (job.eval_batches > 0) {
-    lower::add_evaluation(draft, forward_only(build_model(model, build_options(job, strategy, false))));
+    lowering::add_evaluation(draft, forward_only(build_model(model, build_options(job, strategy, false))));
     done("evaluation");
   }
-  lower::add_initialise(draft);
+  lowering::add_initialise(draft);
   done("initialise");
-  lower::share_in_place(draft);
+  lowering::share_in_place(draft);
   done("in-place");
-  StepProgram program = lower::to_program(draft);
+  StepProgram program = lowering::to_program(draft);
   fill_header(program, model, job, strategy, device, graph.num_parameters());
   place_buffers(program);
   if (observer) observer("placement", program);

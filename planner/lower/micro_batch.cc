@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "planner/lower/passes.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 namespace {
 
@@ -196,4 +196,4 @@ void add_initialise(Draft& draft) {
   draft.phases.insert(draft.phases.begin(), DraftPhase{"initialise", {std::move(segment)}});
 }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -4,7 +4,7 @@
 
 #include "planner/lower/draft.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 // Declares what lives across steps: parameters, states, scalars, loss.
 // Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
@@ -44,4 +44,4 @@ void share_in_place(Draft& draft);
 // The draft as a program without offsets.
 [[nodiscard]] StepProgram to_program(const Draft& draft);
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -5,7 +5,7 @@
 
 #include "planner/lower/passes.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 namespace {
 
@@ -124,4 +124,4 @@ void add_recompute(Draft& draft) {
   }
 }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

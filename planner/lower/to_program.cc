@@ -3,7 +3,7 @@
 
 #include "planner/lower/passes.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 namespace {
 
@@ -97,4 +97,4 @@ class Writer {
 
 StepProgram to_program(const Draft& draft) { return Writer(draft).run(); }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -3,7 +3,7 @@
 
 #include "planner/lower/passes.h"
 
-namespace plimsoll::lower {
+namespace plimsoll::lowering {
 
 namespace {
 
@@ -221,4 +221,4 @@ void add_update(Draft& draft) {
   draft.phase("step").segments.push_back(std::move(update));
 }
 
-}  // namespace plimsoll::lower
+}  // namespace plimsoll::lowering

@@ -1,0 +1,68 @@
+#include "program/verify_rules.h"
+
+#include <cmath>
+
+namespace plimsoll::rules {
+
+namespace {
+
+// Whether the part is a box inside its global tensor; says why not otherwise.
+bool box_inside(const std::string& buffer, const LogicalPart& part, Report& report) {
+  const size_t rank = part.global_shape.size();
+  if (part.box_start.size() != rank || part.box_extent.size() != rank) {
+    report.add("buffer '{}', tensor '{}': the global shape has {} dimensions, the box {} and {}",
+               buffer, part.name, rank, part.box_start.size(), part.box_extent.size());
+    return false;
+  }
+  for (size_t d = 0; d < rank; ++d) {
+    const int64_t whole = part.global_shape[d];
+    const int64_t start = part.box_start[d];
+    const int64_t extent = part.box_extent[d];
+    if (whole < 1 || start < 0 || extent < 1 || extent > whole || start > whole - extent) {
+      report.add(
+          "buffer '{}', tensor '{}': the box of {} at {} does not lie inside {} (dimension {})",
+          buffer, part.name, extent, start, whole, d);
+      return false;
+    }
+  }
+  return true;
+}
+
+// Whether the parts, one after the other along dimension 0, are the buffer.
+bool parts_fill(const Buffer& buffer, const std::vector<LogicalPart>& parts) {
+  if (buffer.shape.empty()) return parts.size() == 1 && parts[0].box_extent.empty();
+  int64_t rows = 0;
+  for (const LogicalPart& part : parts) {
+    if (part.box_extent.size() != buffer.shape.size()) return false;
+    for (size_t d = 1; d < buffer.shape.size(); ++d) {
+      if (part.box_extent[d] != buffer.shape[d]) return false;
+    }
+    if (part.box_extent[0] > buffer.shape[0] - rows) return false;
+    rows += part.box_extent[0];
+  }
+  return rows == buffer.shape[0];
+}
+
+}  // namespace
+
+void logical_parts(const StepProgram& program, Violations& out) {
+  Report report("logical-tensor", out);
+  for (const Buffer& buffer : program.buffers) {
+    if (!buffer.logical) continue;
+    const LogicalTensor& logical = *buffer.logical;
+    bool inside = true;
+    for (const LogicalPart& part : logical.parts) {
+      if (part.name.empty()) report.add("buffer '{}': a logical tensor has no name", buffer.name);
+      inside = box_inside(buffer.name, part, report) && inside;
+    }
+    if (inside && !parts_fill(buffer, logical.parts)) {
+      report.add("buffer '{}' of shape {}: its {} logical parts do not add up to it", buffer.name,
+                 shape_text(buffer.shape), logical.parts.size());
+    }
+    if (!std::isfinite(logical.initialiser.scale) || logical.initialiser.scale < 0) {
+      report.add("buffer '{}': initialiser scale {}", buffer.name, logical.initialiser.scale);
+    }
+  }
+}
+
+}  // namespace plimsoll::rules
