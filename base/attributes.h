@@ -1,7 +1,9 @@
 // Small sorted map from names to numbers or words: the attributes of an operation.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -21,6 +23,15 @@ class Attributes {
   }
 
   void set(const std::string& name, AttributeValue value);
+  // Numbers of any width keep their kind: an integer stays one, and 0.1 never becomes 0.
+  template <std::integral Integer>
+  void set(const std::string& name, Integer value) {
+    set(name, AttributeValue(static_cast<int64_t>(value)));
+  }
+  template <std::floating_point Float>
+  void set(const std::string& name, Float value) {
+    set(name, AttributeValue(static_cast<double>(value)));
+  }
   [[nodiscard]] bool has(std::string_view name) const { return find(name) != nullptr; }
 
   // A missing or differently typed attribute is a programmer's error: a program from a file is

@@ -1,18 +1,39 @@
 #include "base/files.h"
 
+#include "base/error.h"
+
 #include <fcntl.h>
 #include <openssl/sha.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-
-#include "base/error.h"
 
 namespace plimsoll {
+
+namespace {
+
+bool is_special_file(const std::string& path) {
+  struct stat existing {};
+  return ::stat(path.c_str(), &existing) == 0 && !S_ISREG(existing.st_mode) &&
+         !S_ISDIR(existing.st_mode);
+}
+
+// False with errno set when not everything could be written.
+bool write_all(int fd, std::string_view contents) {
+  while (!contents.empty()) {
+    const ssize_t wrote = ::write(fd, contents.data(), contents.size());
+    if (wrote < 0 && errno == EINTR) continue;
+    if (wrote < 0) return false;
+    contents.remove_prefix(static_cast<size_t>(wrote));
+  }
+  return true;
+}
+
+}  // namespace
 
 std::string read_file(const std::string& path, int64_t max_bytes) {
   std::FILE* file = std::fopen(path.c_str(), "rb");
@@ -44,32 +65,25 @@ void write_file(const std::string& path, std::string_view contents) {
     }
     return;
   }
-  const std::string temporary = path + ".tmp";
-  const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  // A device or a pipe is written to, not replaced.
+  const bool in_place = is_special_file(path);
+  const std::string target = in_place ? path : path + ".tmp";
+  const int fd = ::open(target.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   const auto fail = [&](const char* action) {
     const std::string reason = std::strerror(errno);
-    if (fd >= 0) {
-      ::close(fd);
-      ::unlink(temporary.c_str());
-    }
+    if (fd >= 0 && !in_place) ::unlink(target.c_str());
     return run_failed(fmt::format("cannot {} {}: {}", action, path, reason),
                       "check that the folder exists, is writable and has free space");
   };
   if (fd < 0) throw fail("create");
-  size_t done = 0;
-  while (done < contents.size()) {
-    const ssize_t wrote = ::write(fd, contents.data() + done, contents.size() - done);
-    if (wrote < 0 && errno == EINTR) continue;
-    if (wrote < 0) throw fail("write");
-    done += static_cast<size_t>(wrote);
-  }
-  // Pipes and /dev/full know no fsync; a regular file must reach the disk before the rename.
-  if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS) throw fail("write");
-  if (::close(fd) != 0 || std::rename(temporary.c_str(), path.c_str()) != 0) {
-    const std::string reason = std::strerror(errno);
-    ::unlink(temporary.c_str());
-    throw run_failed(fmt::format("cannot write {}: {}", path, reason));
-  }
+  // Pipes and devices know no fsync; a regular file must reach the disk before the rename.
+  const bool written = write_all(fd, contents) &&
+                       (::fsync(fd) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP);
+  const int reason = errno;
+  const bool closed = ::close(fd) == 0;
+  if (!written) errno = reason;
+  if (!written || !closed) throw fail("write");
+  if (!in_place && std::rename(target.c_str(), path.c_str()) != 0) throw fail("write");
 }
 
 std::string sha256_hex(std::string_view bytes) {

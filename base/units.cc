@@ -69,7 +69,7 @@ std::string format_bytes(int64_t bytes) {
 std::string format_count(int64_t value) {
   std::string digits = std::to_string(value);
   for (auto at = static_cast<int64_t>(digits.size()) - 3; at > (value < 0 ? 1 : 0); at -= 3) {
-    digits.insert(static_cast<size_t>(at), ",");
+    digits.insert(static_cast<size_t>(at), 1, ',');
   }
   return digits;
 }

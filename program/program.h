@@ -41,9 +41,10 @@ inline constexpr int kNumCategories = 8;
 // How a persistent buffer gets its first value: a constant, or a normal draw keyed by the logical
 // tensor's name and the element's global index, so that no plan changes it.
 struct Initialiser {
-  enum class Kind : uint8_t { kZero, kOne, kNormal, kUniform };
+  enum class Kind : uint8_t { kZero, kOne, kNormal, kUniform, kRunning };
   Kind kind = Kind::kZero;
   double scale = 0;  // standard deviation (normal), half width around zero (uniform)
+  // kRunning: running statistics [2, C], means of 0 over variances of 1.
   friend bool operator==(const Initialiser&, const Initialiser&) = default;
 };
 
@@ -108,12 +109,20 @@ enum class Pass : uint8_t {
 inline constexpr int kNoBuffer = -1;  // an absent optional operand
 
 // One call of a registered kernel or collective. The operand lists of each op are in docs/ops.md.
+// An operand that views its buffer under another shape of as many elements.
+struct OperandShape {
+  int operand = 0;  // index into inputs, then outputs
+  Shape shape;
+  friend bool operator==(const OperandShape&, const OperandShape&) = default;
+};
+
 struct Instruction {
   std::string op;               // registered name, e.g. "linear.backward_input", "all_reduce"
   std::vector<int> inputs;      // buffers read, kNoBuffer for an absent operand
   std::vector<int> outputs;     // buffers written, likewise; workspace comes last
   uint32_t accumulate = 0;      // bit k: output k is added to (or updated in place), so also read
   Attributes attributes;
+  std::vector<OperandShape> views;  // operands whose shape is not their buffer's
   Stream stream = Stream::kCompute;
   std::vector<int> waits;       // instructions of this body, on other streams, that must be done
   int microbatch = 0;           // relative micro-batch, see the head of this file

@@ -1,0 +1,36 @@
+// Reading of hardware figures from TOML, the embedded catalogue's and a user's alike.
+//
+// Every key is known and every value is checked; an Error names the file, line and column. Only
+// costmodel/ includes this.
+#pragma once
+
+#include "costmodel/hardware.h"
+
+#include <toml++/toml.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace plimsoll::internal {
+
+// Text of costmodel/hardware.toml; the build turns the file into this function.
+[[nodiscard]] std::string_view embedded_hardware_toml();
+
+// "cluster.toml:3:5", or the file alone for a node without a place.
+[[nodiscard]] std::string toml_place(const toml::node& node, std::string_view file);
+
+// Parses TOML bytes; a syntax error is an Error (exit 2) that says where.
+[[nodiscard]] toml::table parse_toml(std::string_view text, std::string_view file);
+
+// Whether `key` is a figure of a device.
+[[nodiscard]] bool is_hardware_key(std::string_view key);
+
+// Overwrites what the table's keys name. An unknown key, a wrong type and a value out of range are
+// Errors (exit 2).
+void apply_hardware_table(const toml::table& table, std::string_view file, Hardware& hardware);
+
+// The tables of a catalogue file, each on top of its [defaults].
+[[nodiscard]] std::vector<Hardware> parse_catalogue(std::string_view text, std::string_view file);
+
+}  // namespace plimsoll::internal

@@ -1,0 +1,146 @@
+#include "costmodel/simulator.h"
+
+#include "base/error.h"
+
+#include <algorithm>
+
+namespace plimsoll {
+
+namespace {
+
+struct Span {
+  double begin = 0;
+  double end = 0;
+};
+
+// Seconds covered by collectives but by no computation, within one body.
+double exposed(std::vector<Span> computing, std::vector<Span> communicating) {
+  const auto merge = [](std::vector<Span>& spans) {
+    std::sort(spans.begin(), spans.end(),
+              [](const Span& a, const Span& b) { return a.begin < b.begin; });
+    std::vector<Span> merged;
+    for (const Span& span : spans) {
+      if (merged.empty() || span.begin > merged.back().end) {
+        merged.push_back(span);
+      } else {
+        merged.back().end = std::max(merged.back().end, span.end);
+      }
+    }
+    spans.swap(merged);
+  };
+  merge(computing);
+  merge(communicating);
+  double total = 0;
+  size_t from = 0;
+  for (const Span& span : communicating) {
+    total += span.end - span.begin;
+    while (from < computing.size() && computing[from].end <= span.begin) ++from;
+    for (size_t i = from; i < computing.size() && computing[i].begin < span.end; ++i) {
+      total -= std::min(span.end, computing[i].end) - std::max(span.begin, computing[i].begin);
+    }
+  }
+  return std::max(total, 0.0);
+}
+
+// Bytes of a collective by the convention of CollectiveTimeModel.
+double collective_bytes(const StepProgram& program, const Instruction& instruction,
+                        Collective kind) {
+  const std::vector<int>& operands = kind == Collective::kAllGather || instruction.inputs.empty()
+                                         ? instruction.outputs
+                                         : instruction.inputs;
+  double bytes = 0;
+  for (const int operand : operands) {
+    if (operand == kNoBuffer) continue;
+    bytes += static_cast<double>(program.buffers[static_cast<size_t>(operand)].bytes());
+  }
+  return bytes;
+}
+
+class BodyTimer {
+ public:
+  BodyTimer(const StepProgram& program, const Cluster& cluster, const OpTimeModel& op_time,
+            const CollectiveTimeModel& collective_time)
+      : program_(program),
+        cluster_(cluster),
+        op_time_(op_time),
+        collective_time_(collective_time) {}
+
+  // Adds `segment` to `step`.
+  void add(const Segment& segment, SimulatedStep& step) const {
+    const auto repeat = static_cast<double>(segment.repeat);
+    std::array<double, kNumStreams> free_at{};
+    std::vector<double> done(segment.body.size());
+    std::vector<Span> computing;
+    std::vector<Span> communicating;
+    for (size_t i = 0; i < segment.body.size(); ++i) {
+      const Instruction& instruction = segment.body[i];
+      double& stream_free_at = free_at[static_cast<size_t>(instruction.stream)];
+      Span span{stream_free_at, 0};
+      for (const int wait : instruction.waits) {
+        PLIMSOLL_CHECK(wait >= 0 && static_cast<size_t>(wait) < i,
+                       "instruction {} of segment {} waits for {}", i, segment.name, wait);
+        span.begin = std::max(span.begin, done[static_cast<size_t>(wait)]);
+      }
+      const std::optional<Collective> kind = find_collective(instruction.op);
+      const double seconds = kind ? collective_seconds(instruction, *kind)
+                                  : op_time_.op_seconds(instruction, cluster_.device,
+                                                        float_type_of(program_, instruction));
+      span.end = span.begin + seconds;
+      stream_free_at = done[i] = span.end;
+      (kind ? communicating : computing).push_back(span);
+      (kind ? step.communication_seconds : step.compute_seconds) += repeat * seconds;
+      step.pass_seconds[static_cast<size_t>(instruction.pass)] += repeat * seconds;
+    }
+    const double body = *std::max_element(free_at.begin(), free_at.end());
+    step.segments.push_back({segment.name, segment.repeat, body});
+    step.step_seconds += repeat * body;
+    step.exposed_seconds += repeat * exposed(std::move(computing), std::move(communicating));
+  }
+
+ private:
+  double collective_seconds(const Instruction& instruction, Collective kind) const {
+    return collective_time_.collective_seconds(kind, collective_bytes(program_, instruction, kind),
+                                               group_of(instruction, program_.header.coordinates),
+                                               cluster_);
+  }
+
+  const StepProgram& program_;
+  const Cluster& cluster_;
+  const OpTimeModel& op_time_;
+  const CollectiveTimeModel& collective_time_;
+};
+
+}  // namespace
+
+CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) {
+  const std::string group = instruction.attributes.get_string("group", "dp");
+  int64_t stride = 1;
+  if (group == "tp") return {at.tp_size, stride};
+  stride *= at.tp_size;
+  if (group == "cp") return {at.cp_size, stride};
+  stride *= at.cp_size;
+  if (group == "ep") return {at.ep_size, stride};
+  stride *= at.ep_size;
+  if (group == "dp") return {at.dp_size, stride};
+  stride *= at.dp_size;
+  if (group == "pp") return {at.pp_size, stride};
+  throw bad_input(fmt::format("{}: unknown group '{}'", instruction.op, group),
+                  "groups are tp, cp, ep, dp and pp");
+}
+
+SimulatedStep simulate(const StepProgram& program, const Cluster& cluster,
+                       const OpTimeModel& op_time, const CollectiveTimeModel& collective_time,
+                       std::string_view phase) {
+  const Phase* found = program.find_phase(phase);
+  if (found == nullptr) throw bad_input(fmt::format("the program has no phase '{}'", phase));
+  SimulatedStep step;
+  const BodyTimer timer(program, cluster, op_time, collective_time);
+  for (const Segment& segment : found->segments) timer.add(segment, step);
+  return step;
+}
+
+SimulatedStep simulate(const StepProgram& program, const Cluster& cluster) {
+  return simulate(program, cluster, RooflineTime(), RingTime());
+}
+
+}  // namespace plimsoll

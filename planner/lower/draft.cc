@@ -1,0 +1,61 @@
+#include "planner/lower/draft.h"
+
+#include "base/error.h"
+
+namespace plimsoll::lowering {
+
+TensorId Draft::add(Tensor tensor, Category category) {
+  tensors.push_back({.tensor = std::move(tensor), .shares = kNoTensor, .category = category,
+                     .persistent = false, .logical = {}});
+  return static_cast<TensorId>(tensors.size() - 1);
+}
+
+TensorId Draft::owner(TensorId id) const {
+  while (at(id).shares != kNoTensor) id = at(id).shares;
+  return id;
+}
+
+void Draft::share(TensorId tensor, TensorId with) {
+  const TensorId from = owner(tensor);
+  const TensorId to = owner(with);
+  if (from != to) at(from).shares = to;
+}
+
+DraftPhase& Draft::phase(const std::string& name) {
+  for (DraftPhase& phase : phases) {
+    if (phase.name == name) return phase;
+  }
+  phases.push_back({name, {}});
+  return phases.back();
+}
+
+DraftSegment* find_segment(DraftPhase& phase, const std::string& name) {
+  for (DraftSegment& segment : phase.segments) {
+    if (segment.name == name) return &segment;
+  }
+  return nullptr;
+}
+
+DraftCall make_call(const Draft& draft, std::string op, std::vector<TensorId> inputs,
+                    std::vector<TensorId> outputs, Pass pass) {
+  DraftCall made;
+  made.pass = pass;
+  made.call.kernel = std::move(op);
+  made.call.inputs = std::move(inputs);
+  made.call.outputs = std::move(outputs);
+  made.call.accumulated.assign(made.call.outputs.size(), kNoTensor);
+  for (const auto* list : {&made.call.inputs, &made.call.outputs}) {
+    for (const TensorId id : *list) {
+      if (id == kNoTensor) continue;
+      made.call.bytes_moved += static_cast<double>(draft.at(id).tensor.type.bytes());
+      made.call.layer = draft.at(id).tensor.layer;
+    }
+  }
+  return made;
+}
+
+void accumulate_onto(DraftCall& call, size_t output, TensorId tensor) {
+  call.call.accumulated[output] = tensor;
+}
+
+}  // namespace plimsoll::lowering

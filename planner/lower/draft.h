@@ -1,0 +1,84 @@
+// What the lowering passes work on: kernel calls in their segments over one table of tensors.
+//
+// A pass takes a draft and leaves a draft; `to_program` turns any of them into a StepProgram that
+// can be printed. Tensors are single-assignment within a segment body; tensors that share a buffer
+// (views, accumulation, in-place results) are joined by `share`.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "models/autodiff.h"
+#include "planner/job.h"
+#include "planner/strategy.h"
+#include "program/program.h"
+
+namespace plimsoll::lowering {
+
+struct DraftCall {
+  KernelCall call;
+  Pass pass = Pass::kForward;
+  Stream stream = Stream::kCompute;
+};
+
+struct DraftSegment {
+  std::string name;
+  int64_t repeat = 1;
+  std::vector<DraftCall> body;
+};
+
+struct DraftPhase {
+  std::string name;
+  std::vector<DraftSegment> segments;
+};
+
+struct DraftTensor {
+  Tensor tensor;
+  TensorId shares = kNoTensor;  // next tensor towards the one that owns the buffer
+  Category category = Category::kActivations;
+  bool persistent = false;
+  std::optional<LogicalTensor> logical;
+};
+
+// A parameter (or state) with what training keeps for it.
+struct Trained {
+  TensorId parameter = kNoTensor;
+  std::vector<TensorId> gradients;  // one a use, in order of use; the first holds the sum at the end
+  std::vector<TensorId> moments;    // optimizer state
+  TensorId master = kNoTensor;
+  bool is_state = false;
+};
+
+struct Draft {
+  const ModelSpec* model = nullptr;
+  const Job* job = nullptr;
+  const Strategy* strategy = nullptr;
+
+  std::vector<DraftTensor> tensors;
+  std::vector<DraftPhase> phases;
+  std::vector<Trained> trained;  // in the model's order
+  TensorId scalars = kNoTensor;
+  TensorId loss = kNoTensor;
+  TensorId small_norm = kNoTensor;
+
+  [[nodiscard]] DraftTensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
+  [[nodiscard]] const DraftTensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  TensorId add(Tensor tensor, Category category);
+  // The tensor whose buffer `id` lives in.
+  [[nodiscard]] TensorId owner(TensorId id) const;
+  void share(TensorId tensor, TensorId with);
+
+  [[nodiscard]] DraftPhase& phase(const std::string& name);
+  [[nodiscard]] int64_t num_microbatches() const { return accumulation_steps(*strategy, *job); }
+};
+
+// A segment of a phase by name; null when there is none.
+[[nodiscard]] DraftSegment* find_segment(DraftPhase& phase, const std::string& name);
+
+// The calls `op` with operands, for passes that add instructions of their own.
+[[nodiscard]] DraftCall make_call(const Draft& draft, std::string op, std::vector<TensorId> inputs,
+                                  std::vector<TensorId> outputs, Pass pass);
+// Marks output k as added to in place.
+void accumulate_onto(DraftCall& call, size_t output, TensorId tensor);
+
+}  // namespace plimsoll::lowering

@@ -1,0 +1,133 @@
+#include "planner/lower/lower.h"
+
+#include "models/autodiff.h"
+#include "planner/lower/passes.h"
+#include "planner/placement.h"
+
+namespace plimsoll {
+
+namespace {
+
+BuildOptions build_options(const Job& job, const Strategy& strategy, bool training) {
+  BuildOptions options;
+  options.micro_batch = strategy.micro_batch;
+  options.seq = job.seq;
+  options.float_type = job.precision;
+  options.training = training;
+  options.dropout = job.dropout;
+  options.attention = strategy.attention;
+  options.loss_chunks = strategy.loss_chunks;
+  return options;
+}
+
+double pass_flops(const StepProgram& program, bool forward_alone) {
+  double sum = 0;
+  for (const Segment& segment : program.find_phase("step")->segments) {
+    for (const Instruction& instruction : segment.body) {
+      if (forward_alone && instruction.pass != Pass::kForward) continue;
+      sum += instruction.flops * static_cast<double>(segment.repeat);
+    }
+  }
+  return sum;
+}
+
+void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
+                 const Strategy& strategy, const DeviceFacts& device, int64_t num_parameters) {
+  Header& header = program.header;
+  header.model = model.name;
+  header.coordinates.dp_size = strategy.dp;
+  header.samples = {.global_batch = job.global_batch,
+                    .micro_batch = strategy.micro_batch,
+                    .first = 0,
+                    .per_microbatch = strategy.micro_batch,
+                    .num_microbatches = accumulation_steps(strategy, job)};
+  header.outside_bytes = device.outside_bytes;
+  header.peak_flops_per_second = device.peak_flops_per_second;
+  const double samples_a_rank = static_cast<double>(job.global_batch) / strategy.dp;
+  header.model_flops =
+      model_flops(model, job, num_parameters, pass_flops(program, true) / samples_a_rank) /
+      strategy.dp;
+  header.hardware_flops = pass_flops(program, false);
+  Attributes& facts = header.hyperparameters;
+  facts.set("parameters", num_parameters);
+  facts.set("layers", model.layers);
+  facts.set("objective", std::string(objective_name(model.objective)));
+  facts.set("vocabulary", model.vocabulary);
+  facts.set("seq", job.seq);
+  facts.set("float", std::string(dtype_name(job.precision)));
+  facts.set("optimizer", std::string(optimizer_name(job.optimizer)));
+  facts.set("beta1", job.beta1);
+  facts.set("beta2", job.beta2);
+  facts.set("eval_batches", job.eval_batches);
+  if (strategy.dp > 1) facts.set("noise_small_batches", strategy.dp);
+}
+
+}  // namespace
+
+double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameters,
+                   double forward_flops_a_sample) {
+  const auto batch = static_cast<double>(job.global_batch);
+  switch (model.objective) {
+    case Objective::kNextToken:
+    case Objective::kMaskedToken: {
+      const double per_token =
+          6.0 * static_cast<double>(num_parameters) +
+          12.0 * static_cast<double>(model.layers) * static_cast<double>(job.seq) *
+              static_cast<double>(model.heads * model.head_dim);
+      return per_token * batch * static_cast<double>(job.seq);
+    }
+    case Objective::kClasses:
+    case Objective::kRegression: return 3.0 * forward_flops_a_sample * batch;
+  }
+  return 0;
+}
+
+StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                  const DeviceFacts& device, const PassObserver& observer) {
+  check_job(model, job);
+  check_strategy(model, job, strategy);
+  const Graph graph = build_model(model, build_options(job, strategy, true));
+
+  lowering::Draft draft;
+  draft.model = &model;
+  draft.job = &job;
+  draft.strategy = &strategy;
+  const auto done = [&](const char* pass) {
+    if (observer) observer(pass, lowering::to_program(draft));
+  };
+  lowering::declare_persistent(draft, graph);
+  lowering::add_micro_batch(draft, differentiate(graph, job.gradient_type));
+  done("micro-batch");
+  lowering::add_recompute(draft);
+  done("recompute");
+  lowering::add_accumulation(draft);
+  done("accumulation");
+  lowering::add_reduction(draft);
+  done("reduction");
+  lowering::add_update(draft);
+  done("update");
+  if (job.eval_batches > 0) {
+    lowering::add_evaluation(draft, forward_only(build_model(model, build_options(job, strategy, false))));
+    done("evaluation");
+  }
+  lowering::add_initialise(draft);
+  done("initialise");
+  lowering::share_in_place(draft);
+  done("in-place");
+  StepProgram program = lowering::to_program(draft);
+  fill_header(program, model, job, strategy, device, graph.num_parameters());
+  place_buffers(program);
+  if (observer) observer("placement", program);
+  return program;
+}
+
+StepProgram for_rank(const StepProgram& program, int rank) {
+  StepProgram other = program;
+  other.header.rank = rank;
+  other.header.coordinates.dp = rank;
+  other.header.samples.first =
+      rank * other.header.samples.per_microbatch * other.header.samples.num_microbatches;
+  return other;
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,36 @@
+// Lowering: from a model, a job and a strategy to the program of each rank.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "models/model.h"
+#include "planner/job.h"
+#include "planner/strategy.h"
+#include "program/program.h"
+
+namespace plimsoll {
+
+// What of the device goes into the program's header.
+struct DeviceFacts {
+  int64_t outside_bytes = 0;         // driver, libraries, communicators
+  double peak_flops_per_second = 0;  // in the job's precision
+};
+
+// Called with each pass's name and the program as it stands after it.
+using PassObserver = std::function<void(const std::string& pass, const StepProgram& program)>;
+
+// The placed program of rank 0. Ranks of a data-parallel group differ in their header alone, see
+// `for_rank`. Throws Error (exit 2) when the strategy does not suit model and job.
+[[nodiscard]] StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                                const DeviceFacts& device, const PassObserver& observer = {});
+
+// The program of another rank of the same plan.
+[[nodiscard]] StepProgram for_rank(const StepProgram& program, int rank);
+
+// FLOPs of one step of the whole job by the convention of D6: (6 N + 12 L s h) a token for
+// transformers; three times the forward's for other models.
+[[nodiscard]] double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameters,
+                                 double forward_flops_a_sample);
+
+}  // namespace plimsoll

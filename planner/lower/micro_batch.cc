@@ -1,0 +1,199 @@
+// Forward and backward of one micro-batch, and the evaluation's forward.
+#include <map>
+
+#include "base/error.h"
+#include "planner/lower/passes.h"
+
+namespace plimsoll::lowering {
+
+namespace {
+
+Category category_of(Role role) {
+  switch (role) {
+    case Role::kParameter:
+    case Role::kState: return Category::kParameters;
+    case Role::kInput: return Category::kInput;
+    case Role::kActivation:
+    case Role::kStatistic:
+    case Role::kGradient: return Category::kActivations;
+    case Role::kParameterGradient: return Category::kGradients;
+    case Role::kWorkspace:
+    case Role::kLoss: return Category::kWorkspace;
+  }
+  return Category::kActivations;
+}
+
+LogicalTensor logical_of(const Tensor& tensor) {
+  const ParameterInfo& info = *tensor.parameter;
+  LogicalTensor logical;
+  logical.role = tensor.role == Role::kState ? "state" : "parameter";
+  logical.optimizer_group =
+      tensor.role == Role::kState ? "state" : (info.matrix ? "matrix" : "vector");
+  logical.initialiser.scale = info.scale;
+  switch (info.init) {
+    case ParameterInfo::Init::kZero: logical.initialiser.kind = Initialiser::Kind::kZero; break;
+    case ParameterInfo::Init::kOne: logical.initialiser.kind = Initialiser::Kind::kOne; break;
+    case ParameterInfo::Init::kNormal: logical.initialiser.kind = Initialiser::Kind::kNormal; break;
+    case ParameterInfo::Init::kUniform:
+      logical.initialiser.kind = Initialiser::Kind::kUniform;
+      break;
+    case ParameterInfo::Init::kRunning:
+      logical.initialiser.kind = Initialiser::Kind::kRunning;
+      break;
+  }
+  for (const ParameterPart& part : info.parts) {
+    Shape shape = tensor.type.shape;
+    shape.front() = part.rows;
+    logical.parts.push_back({.name = part.name, .global_shape = shape,
+                             .box_start = std::vector<int64_t>(shape.size(), 0),
+                             .box_extent = shape, .transposed = part.transposed});
+  }
+  return logical;
+}
+
+// Draft tensors for the graph's; parameters, states, scalars and loss are the declared ones.
+std::vector<TensorId> import_tensors(Draft& draft, const TrainingGraph& graph) {
+  std::map<std::string, TensorId> declared;
+  for (const Trained& trained : draft.trained) {
+    declared[draft.at(trained.parameter).tensor.name] = trained.parameter;
+  }
+  std::vector<TensorId> ids;
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    const Tensor& tensor = graph.tensors[i];
+    if (static_cast<TensorId>(i) == graph.scalars) {
+      ids.push_back(draft.scalars);
+    } else if (tensor.role == Role::kParameter || tensor.role == Role::kState) {
+      ids.push_back(declared.at(tensor.name));
+    } else {
+      ids.push_back(draft.add(tensor, category_of(tensor.role)));
+      if (tensor.view_of != kNoTensor) {
+        draft.share(ids.back(), ids[static_cast<size_t>(tensor.view_of)]);
+      }
+      if (tensor.role == Role::kLoss) draft.share(ids.back(), draft.loss);
+    }
+  }
+  return ids;
+}
+
+void append_calls(Draft& draft, DraftSegment& segment, const std::vector<KernelCall>& calls,
+                  const std::vector<TensorId>& ids, Pass pass) {
+  const auto map = [&](std::vector<TensorId>& list) {
+    for (TensorId& id : list) {
+      if (id != kNoTensor) id = ids[static_cast<size_t>(id)];
+    }
+  };
+  for (const KernelCall& call : calls) {
+    DraftCall made{call, pass, Stream::kCompute};
+    map(made.call.inputs);
+    map(made.call.outputs);
+    map(made.call.accumulated);
+    for (size_t k = 0; k < made.call.outputs.size(); ++k) {
+      const TensorId id = made.call.outputs[k];
+      // The loss adds up over micro-batches in one buffer.
+      if (id != kNoTensor && draft.owner(id) == draft.loss) accumulate_onto(made, k, draft.loss);
+      if (made.call.accumulated[k] != kNoTensor) draft.share(id, made.call.accumulated[k]);
+    }
+    segment.body.push_back(std::move(made));
+  }
+}
+
+void append_loads(Draft& draft, DraftSegment& segment, const TrainingGraph& graph,
+                  const std::vector<TensorId>& ids, const std::string& split) {
+  for (size_t i = 0; i < graph.tensors.size(); ++i) {
+    if (graph.tensors[i].role != Role::kInput) continue;
+    DraftCall load = make_call(draft, "load_batch", {}, {ids[i]}, Pass::kInput);
+    load.call.attributes.set("field", graph.tensors[i].input_field);
+    load.call.attributes.set("split", split);
+    segment.body.push_back(std::move(load));
+  }
+}
+
+DraftSegment clear_loss(const Draft& draft) {
+  DraftSegment begin{"begin", 1, {}};
+  DraftCall fill = make_call(draft, "fill", {}, {draft.loss}, Pass::kForward);
+  fill.call.attributes.set("value", 0.0);
+  begin.body.push_back(std::move(fill));
+  return begin;
+}
+
+TensorId declare(Draft& draft, const std::string& name, TensorType type, Category category) {
+  const TensorId id =
+      draft.add({.name = name, .type = std::move(type), .role = Role::kState, .layer = -1,
+                 .op = "step", .input_field = "", .view_of = kNoTensor, .parameter = {}},
+                category);
+  draft.at(id).persistent = true;
+  return id;
+}
+
+}  // namespace
+
+void declare_persistent(Draft& draft, const Graph& graph) {
+  for (const Tensor& tensor : graph.tensors()) {
+    if (tensor.role != Role::kParameter && tensor.role != Role::kState) continue;
+    const TensorId id = draft.add(tensor, Category::kParameters);
+    draft.at(id).persistent = true;
+    draft.at(id).logical = logical_of(tensor);
+    Trained trained;
+    trained.parameter = id;
+    trained.is_state = tensor.role == Role::kState;
+    draft.trained.push_back(std::move(trained));
+  }
+  draft.scalars = declare(draft, kScalarsBuffer, {{kNumScalars}, DType::kF64}, Category::kWorkspace);
+  draft.loss = declare(draft, kLossBuffer, {{1}, DType::kF64}, Category::kWorkspace);
+}
+
+void add_micro_batch(Draft& draft, const TrainingGraph& graph) {
+  const std::vector<TensorId> ids = import_tensors(draft, graph);
+  DraftSegment body{"micro-batches", draft.num_microbatches(), {}};
+  append_loads(draft, body, graph, ids, "train");
+  append_calls(draft, body, graph.forward, ids, Pass::kForward);
+  append_calls(draft, body, graph.backward, ids, Pass::kBackward);
+
+  const auto attach = [&](const std::vector<ParameterGradient>& gradients) {
+    for (const ParameterGradient& one : gradients) {
+      const TensorId parameter = ids[static_cast<size_t>(one.parameter)];
+      for (Trained& trained : draft.trained) {
+        if (trained.parameter != parameter) continue;
+        trained.gradients.resize(
+            std::max(trained.gradients.size(), static_cast<size_t>(one.use) + 1), kNoTensor);
+        trained.gradients[static_cast<size_t>(one.use)] = ids[static_cast<size_t>(one.gradient)];
+      }
+    }
+  };
+  attach(graph.gradients);
+  attach(graph.state_gradients);
+  for (Trained& trained : draft.trained) std::erase(trained.gradients, kNoTensor);
+  draft.phase("step").segments = {clear_loss(draft), std::move(body)};
+}
+
+void add_evaluation(Draft& draft, const TrainingGraph& graph) {
+  const std::vector<TensorId> ids = import_tensors(draft, graph);
+  const int64_t repeat = checked_mul(draft.job->eval_batches, draft.num_microbatches());
+  DraftSegment body{"micro-batches", repeat, {}};
+  append_loads(draft, body, graph, ids, "validation");
+  append_calls(draft, body, graph.forward, ids, Pass::kForward);
+  std::vector<DraftSegment> segments = {clear_loss(draft), std::move(body)};
+  if (draft.strategy->dp > 1) {
+    DraftCall reduce = make_call(draft, "all_reduce", {}, {draft.loss}, Pass::kReduce);
+    accumulate_onto(reduce, 0, draft.loss);
+    reduce.stream = Stream::kDataParallel;
+    reduce.call.attributes.set("group", "dp");
+    segments.push_back({"reduce", 1, {std::move(reduce)}});
+  }
+  draft.phase("evaluate").segments = std::move(segments);
+}
+
+void add_initialise(Draft& draft) {
+  DraftSegment segment{"initialise", 1, {}};
+  for (size_t i = 0; i < draft.tensors.size(); ++i) {
+    const DraftTensor& tensor = draft.tensors[i];
+    if (!tensor.persistent) continue;
+    DraftCall call = make_call(draft, tensor.logical ? "initialise" : "fill", {},
+                               {static_cast<TensorId>(i)}, Pass::kInitialise);
+    if (!tensor.logical) call.call.attributes.set("value", 0.0);
+    segment.body.push_back(std::move(call));
+  }
+  draft.phases.insert(draft.phases.begin(), DraftPhase{"initialise", {std::move(segment)}});
+}
+
+}  // namespace plimsoll::lowering

@@ -1,0 +1,47 @@
+// The passes of lowering, in the order in which `lower()` runs them. Each takes a draft and leaves a
+// draft that `to_program` can print.
+#pragma once
+
+#include "planner/lower/draft.h"
+
+namespace plimsoll::lowering {
+
+// Declares what lives across steps: parameters, states, scalars, loss.
+// Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
+void declare_persistent(Draft& draft, const Graph& graph);
+
+// Phase "step": load, forward and backward of one micro-batch as the repeated segment.
+// Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
+void add_micro_batch(Draft& draft, const TrainingGraph& graph);
+
+// Layers marked for recompute run their forward again before their backward, from the tensors that
+// come from outside the layer. Needs: the micro-batch segment. Leaves: the same values, bit for bit.
+void add_recompute(Draft& draft);
+
+// Gradients add up over micro-batches and over the uses of a parameter.
+// Needs: one gradient tensor a use. Leaves: `trained[i].gradients[0]` holds the step's sum.
+void add_accumulation(Draft& draft);
+
+// Data parallelism: gradients, statistics and loss are summed over the ranks.
+// Needs: accumulated gradients. Leaves: the same on every rank.
+void add_reduction(Draft& draft);
+
+// Gradient norm, clipping and the optimizer.
+// Needs: reduced gradients. Leaves: updated parameters and states.
+void add_update(Draft& draft);
+
+// Phase "evaluate": forward of the inference graph over the validation set.
+// Needs: declared parameters. Leaves: the sum of the losses in the loss buffer.
+void add_evaluation(Draft& draft, const TrainingGraph& graph);
+
+// Phase "initialise": a first value for all that is persistent. Needs: all persistent tensors.
+void add_initialise(Draft& draft);
+
+// Results take over buffers of operands that nobody reads again.
+// Needs: all phases. Leaves: fewer buffers, the same values.
+void share_in_place(Draft& draft);
+
+// The draft as a program without offsets.
+[[nodiscard]] StepProgram to_program(const Draft& draft);
+
+}  // namespace plimsoll::lowering

@@ -1,0 +1,224 @@
+// Accumulation over micro-batches and uses, reduction over ranks, and the optimizer.
+#include <algorithm>
+
+#include "planner/lower/passes.h"
+
+namespace plimsoll::lowering {
+
+namespace {
+
+// The calls of the micro-batch that write `tensor`.
+DraftCall* find_writer(DraftSegment& segment, TensorId tensor) {
+  for (DraftCall& call : segment.body) {
+    const auto& outputs = call.call.outputs;
+    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return &call;
+  }
+  return nullptr;
+}
+
+void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId onto) {
+  const auto& outputs = call.call.outputs;
+  const auto at = std::find(outputs.begin(), outputs.end(), tensor) - outputs.begin();
+  accumulate_onto(call, static_cast<size_t>(at), onto);
+  draft.share(tensor, onto);
+}
+
+TensorId add_transient(Draft& draft, const std::string& name, TensorType type, Category category,
+                       TensorId like = kNoTensor) {
+  Tensor tensor{.name = name, .type = std::move(type), .role = Role::kWorkspace, .layer = -1,
+                .op = "step", .input_field = "", .view_of = kNoTensor, .parameter = {}};
+  if (like != kNoTensor) {
+    tensor.layer = draft.at(like).tensor.layer;
+    tensor.op = draft.at(like).tensor.op;
+  }
+  return draft.add(std::move(tensor), category);
+}
+
+DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
+  DraftCall fill = make_call(draft, "fill", {}, {tensor}, pass);
+  fill.call.attributes.set("value", 0.0);
+  return fill;
+}
+
+DraftCall all_reduce(const Draft& draft, TensorId tensor) {
+  DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
+  accumulate_onto(reduce, 0, tensor);
+  reduce.stream = Stream::kDataParallel;
+  reduce.call.attributes.set("group", "dp");
+  return reduce;
+}
+
+// Sum of squares of every gradient into one slot each of `terms`, which is cleared first.
+void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms, Pass pass) {
+  segment.body.push_back(fill_zero(draft, terms, pass));
+  int64_t index = 0;
+  for (const Trained& trained : draft.trained) {
+    if (trained.is_state) continue;
+    const TensorId gradient = trained.gradients.front();
+    DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
+    accumulate_onto(call, 0, terms);
+    call.call.attributes.set("index", index++);
+    call.call.flops = 2.0 * static_cast<double>(draft.at(gradient).tensor.type.elements());
+    segment.body.push_back(std::move(call));
+  }
+}
+
+int64_t num_trained(const Draft& draft) {
+  return std::count_if(draft.trained.begin(), draft.trained.end(),
+                       [](const Trained& trained) { return !trained.is_state; });
+}
+
+TensorId add_moment(Draft& draft, const Trained& trained, const std::string& suffix, DType dtype) {
+  const DraftTensor parameter = draft.at(trained.parameter);
+  Tensor tensor = parameter.tensor;
+  tensor.name += "." + suffix;
+  tensor.type.dtype = dtype;
+  tensor.role = Role::kState;
+  const TensorId id = draft.add(std::move(tensor), Category::kOptimizer);
+  draft.at(id).persistent = true;
+  LogicalTensor logical = *parameter.logical;
+  logical.role = suffix;
+  logical.initialiser = {};
+  for (LogicalPart& part : logical.parts) part.name += "." + suffix;
+  draft.at(id).logical = std::move(logical);
+  return id;
+}
+
+DraftCall optimizer_call(Draft& draft, Trained& trained) {
+  const Job& job = *draft.job;
+  std::vector<TensorId> inputs = {trained.parameter, trained.gradients.front()};
+  std::vector<TensorId> updated = {trained.parameter};
+  const auto keep = [&](const std::string& suffix, DType dtype) {
+    trained.moments.push_back(add_moment(draft, trained, suffix, dtype));
+    inputs.push_back(trained.moments.back());
+    updated.push_back(trained.moments.back());
+  };
+  std::string op;
+  switch (job.optimizer) {
+    case Optimizer::kAdamW:
+      op = "adamw";
+      keep("moment1", job.state_type);
+      keep("moment2", job.state_type);
+      break;
+    case Optimizer::kSgd:
+      op = "sgd";
+      if (job.momentum != 0) {
+        keep("momentum", job.state_type);
+      } else {
+        inputs.push_back(kNoTensor);
+      }
+      break;
+  }
+  if (job.master_weights) {
+    trained.master = add_moment(draft, trained, "master", DType::kF32);
+    updated.push_back(trained.master);
+  }
+  inputs.push_back(draft.scalars);
+  if (trained.master != kNoTensor) inputs.push_back(trained.master);
+  DraftCall call = make_call(draft, op, std::move(inputs), updated, Pass::kUpdate);
+  for (size_t k = 0; k < updated.size(); ++k) accumulate_onto(call, k, updated[k]);
+  Attributes& attributes = call.call.attributes;
+  if (job.optimizer == Optimizer::kAdamW) {
+    attributes.set("beta1", job.beta1);
+    attributes.set("beta2", job.beta2);
+    attributes.set("epsilon", job.epsilon);
+  } else {
+    attributes.set("momentum", job.momentum);
+  }
+  const bool matrix = draft.at(trained.parameter).logical->optimizer_group == "matrix";
+  attributes.set("weight_decay", matrix || job.decay_all ? job.weight_decay : 0.0);
+  call.call.flops = 12.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
+  return call;
+}
+
+}  // namespace
+
+void add_accumulation(Draft& draft) {
+  DraftPhase& step = draft.phase("step");
+  DraftSegment& begin = *find_segment(step, "begin");
+  DraftSegment& body = *find_segment(step, "micro-batches");
+  const bool many = draft.num_microbatches() > 1;
+  DraftSegment sums{"sum uses", 1, {}};
+  for (Trained& trained : draft.trained) {
+    for (TensorId& gradient : trained.gradients) {
+      DraftCall* writer = find_writer(body, gradient);
+      if (many) {
+        const Tensor like = draft.at(gradient).tensor;
+        const TensorId sum = add_transient(draft, like.name + ".sum", like.type,
+                                           Category::kGradients, gradient);
+        begin.body.push_back(fill_zero(draft, sum, Pass::kForward));
+        accumulate_output(draft, *writer, gradient, sum);
+        gradient = sum;
+      } else if (trained.gradients.size() == 2 && gradient == trained.gradients.front() &&
+                 writer->call.kernel == "embedding.backward") {
+        // A row's gradient is summed first and added once, so adding to the other use's gradient
+        // gives the bits of two accumulators and an addition (sums of two commute).
+        accumulate_output(draft, *writer, gradient, trained.gradients.back());
+        trained.gradients.resize(1);
+        break;
+      }
+    }
+    for (size_t use = 1; use < trained.gradients.size(); ++use) {
+      const TensorId first = trained.gradients.front();
+      DraftCall add = make_call(draft, "add", {first, trained.gradients[use]}, {first},
+                                Pass::kReduce);
+      add.call.flops = static_cast<double>(draft.at(first).tensor.type.elements());
+      sums.body.push_back(std::move(add));
+    }
+  }
+  if (!sums.body.empty()) step.segments.push_back(std::move(sums));
+}
+
+void add_reduction(Draft& draft) {
+  if (draft.strategy->dp == 1) return;
+  draft.small_norm = draft.add({.name = kNoiseBuffer, .type = {{1}, DType::kF64},
+                                .role = Role::kState, .layer = -1, .op = "step",
+                                .input_field = "", .view_of = kNoTensor, .parameter = {}},
+                               Category::kWorkspace);
+  draft.at(draft.small_norm).persistent = true;
+  DraftSegment reduce{"reduce", 1, {}};
+  // The ranks' own gradients are the small batches of the noise estimator.
+  const TensorId terms =
+      add_transient(draft, "small_norm_terms", {{num_trained(draft)}, DType::kF64},
+                    Category::kWorkspace);
+  append_norm_terms(draft, reduce, terms, Pass::kReduce);
+  reduce.body.push_back(
+      make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
+  draft.phase("step").segments.push_back(std::move(reduce));
+  // A segment of its own: collectives start when all streams have joined.
+  DraftSegment exchange{"exchange", 1, {}};
+  for (const Trained& trained : draft.trained) {
+    exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
+  }
+  exchange.body.push_back(all_reduce(draft, draft.loss));
+  exchange.body.push_back(all_reduce(draft, draft.small_norm));
+  draft.phase("step").segments.push_back(std::move(exchange));
+}
+
+void add_update(Draft& draft) {
+  DraftSegment update{"update", 1, {}};
+  const TensorId terms = add_transient(draft, "norm_terms", {{num_trained(draft)}, DType::kF64},
+                                       Category::kWorkspace);
+  append_norm_terms(draft, update, terms, Pass::kUpdate);
+  DraftCall clip =
+      make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
+  accumulate_onto(clip, 0, draft.scalars);
+  clip.call.attributes.set("max_norm", draft.job->clip);
+  update.body.push_back(std::move(clip));
+  const auto contributions = checked_mul(draft.strategy->dp, draft.num_microbatches());
+  for (Trained& trained : draft.trained) {
+    if (!trained.is_state) {
+      update.body.push_back(optimizer_call(draft, trained));
+      continue;
+    }
+    DraftCall ema = make_call(draft, "ema", {trained.gradients.front(), draft.scalars},
+                              {trained.parameter}, Pass::kUpdate);
+    accumulate_onto(ema, 0, trained.parameter);
+    ema.call.attributes.set("momentum", 0.1);
+    ema.call.attributes.set("count", static_cast<double>(contributions));
+    update.body.push_back(std::move(ema));
+  }
+  draft.phase("step").segments.push_back(std::move(update));
+}
+
+}  // namespace plimsoll::lowering

@@ -1,0 +1,55 @@
+// The search for the best strategy under a memory limit.
+//
+// Space: data parallel over all devices × every micro-batch that divides a rank's share × full
+// recompute of the first k layers × whole or chunked loss. For one micro-batch and loss form, time
+// grows with k, so the smallest k that fits is the best of them, and the larger ones are pruned
+// by that bound; when even full recompute does not fit, larger micro-batches do not either.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "planner/plan.h"
+
+namespace plimsoll {
+
+// Fields of the strategy that the user fixed; the rest is searched.
+struct Pins {
+  std::optional<int> dp, tp, pp, cp, ep, zero, interleave;
+  std::optional<bool> sequence_parallel;
+  std::optional<int64_t> micro_batch;
+  std::optional<std::string> schedule;
+  std::optional<Recompute> recompute;
+  std::optional<std::string> attention;
+  std::optional<int64_t> loss_chunks;
+};
+
+enum class SearchObjective : uint8_t { kTime, kMemory };
+// Throws Error (exit 2) naming the known ones.
+[[nodiscard]] SearchObjective parse_objective(std::string_view name);
+
+struct Candidate {
+  Strategy strategy;
+  Prediction predicted;
+};
+
+struct SearchResult {
+  std::optional<Plan> best;
+  std::vector<Candidate> alternatives;  // others that fit, best first, at most 5
+  Candidate smallest;                   // least peak of all that was evaluated: why nothing fits
+  SearchCounts counts;
+};
+
+// Called now and then with the number of strategies dealt with so far.
+using SearchProgress = std::function<void(int64_t done, int64_t covered)>;
+
+// Evaluates the space. Throws Error (exit 2) when pins contradict the job, the model or each other;
+// `best` is empty when nothing fits.
+[[nodiscard]] SearchResult search(const ModelSpec& model, const Cluster& cluster, const Job& job,
+                                  const Pins& pins, int64_t memory_limit_bytes,
+                                  SearchObjective objective, bool exhaustive = false,
+                                  const SearchProgress& progress = {});
+
+}  // namespace plimsoll

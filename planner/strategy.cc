@@ -1,0 +1,68 @@
+#include "planner/strategy.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace plimsoll {
+
+int Strategy::num_recomputed() const {
+  return static_cast<int>(std::count(recompute.begin(), recompute.end(), Recompute::kFull));
+}
+
+std::string Strategy::recompute_text() const {
+  const int count = num_recomputed();
+  if (count == 0) return "none";
+  if (count == static_cast<int>(recompute.size())) return "full";
+  return fmt::format("full on {} of {} layers", count, recompute.size());
+}
+
+std::string Strategy::text(const Job& job) const {
+  std::string text = fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
+                                 accumulation_steps(*this, job),
+                                 accumulation_steps(*this, job) == 1 ? "" : "s");
+  text += " · recompute " + recompute_text();
+  if (loss_chunks > 1) text += fmt::format(" · loss in {} chunks", loss_chunks);
+  return text;
+}
+
+int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
+  return job.global_batch / (strategy.dp * strategy.micro_batch);
+}
+
+void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
+  const auto degree = [](const char* name, int value) {
+    if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
+    if (value > 1) {
+      throw bad_input(fmt::format("--{} {}: this version plans data parallelism alone", name, value),
+                      fmt::format("use --{} 1", name));
+    }
+  };
+  degree("tp", strategy.tp);
+  degree("pp", strategy.pp);
+  degree("cp", strategy.cp);
+  degree("ep", strategy.ep);
+  if (strategy.zero != 0 || strategy.sequence_parallel || strategy.interleave != 1) {
+    throw bad_input("ZeRO, sequence parallelism and interleaving are not planned by this version",
+                    "leave --zero, --sequence-parallel and --interleave out");
+  }
+  if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
+  if (strategy.micro_batch < 1) {
+    throw bad_input(fmt::format("--micro-batch {} is not positive", strategy.micro_batch));
+  }
+  const int64_t a_round = checked_mul(strategy.dp, strategy.micro_batch);
+  if (job.global_batch % a_round != 0) {
+    throw bad_input(fmt::format("--global-batch {} is not a multiple of dp {} × micro-batch {}",
+                                job.global_batch, strategy.dp, strategy.micro_batch),
+                    fmt::format("use a multiple of {}", a_round));
+  }
+  if (static_cast<int64_t>(strategy.recompute.size()) != model.layers) {
+    throw bad_input(fmt::format("the plan says what to recompute for {} layers, {} has {}",
+                                strategy.recompute.size(), model.name, model.layers));
+  }
+  if (strategy.loss_chunks < 1) {
+    throw bad_input(fmt::format("loss chunks {} is not positive", strategy.loss_chunks));
+  }
+}
+
+}  // namespace plimsoll

@@ -1,0 +1,43 @@
+// How a job is split: one value for every choice that a plan makes (D4 of the design).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "models/model.h"
+#include "planner/job.h"
+
+namespace plimsoll {
+
+enum class Recompute : uint8_t { kNone, kFull };
+
+struct Strategy {
+  int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
+  int zero = 0;
+  bool sequence_parallel = false;
+  int64_t micro_batch = 1;
+  std::string schedule = "1f1b";
+  int interleave = 1;
+  std::vector<Recompute> recompute;  // of each layer
+  std::string attention = "flash";
+  int64_t loss_chunks = 1;
+  std::vector<std::string> rank_order = {"tp", "cp", "ep", "dp", "pp"};
+
+  [[nodiscard]] int num_ranks() const { return dp * tp * pp * cp * ep; }
+  [[nodiscard]] int num_recomputed() const;
+  // "none", "full", or "full x 3 of 12" when some layers are recomputed.
+  [[nodiscard]] std::string recompute_text() const;
+  // "dp 2 · micro-batch 4 x 8 steps · recompute full"
+  [[nodiscard]] std::string text(const Job& job) const;
+  friend bool operator==(const Strategy&, const Strategy&) = default;
+};
+
+// Micro-batches of a rank in one step.
+[[nodiscard]] int64_t accumulation_steps(const Strategy& strategy, const Job& job);
+
+// Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
+// this version plans no such split (tensor, pipeline, context, expert parallel, ZeRO).
+void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy);
+
+}  // namespace plimsoll
