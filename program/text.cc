@@ -117,6 +117,15 @@ class OperandNames {
   std::vector<std::string> names_;
 };
 
+// "0:[16,4],3:[64]"
+std::string views_text(const std::vector<OperandShape>& views) {
+  std::vector<std::string> parts;
+  for (const OperandShape& view : views) {
+    parts.push_back(fmt::format("{}:{}", view.operand, text::list(view.shape)));
+  }
+  return fmt::format("{}", fmt::join(parts, ","));
+}
+
 // "x w - -> y +g"
 std::string operands_text(const Instruction& instruction, const OperandNames& names) {
   std::string out;
@@ -148,6 +157,7 @@ void print_body(const std::vector<Instruction>& body, const OperandNames& names,
         fmt::format("    {:>3} {:<8} {:<10} {} {}", k, stream_name(i.stream), pass_name(i.pass),
                     pad(text::name(i.op), op_width), pad(operands[k], operands_width));
     if (!i.attributes.empty()) line += fmt::format(" {}", attributes_text(i.attributes));
+    if (!i.views.empty()) line += fmt::format(" views={}", views_text(i.views));
     if (i.layer != -1) line += fmt::format(" layer={}", i.layer);
     if (i.microbatch != 0) line += fmt::format(" microbatch={}", i.microbatch);
     if (!i.waits.empty()) line += fmt::format(" waits={}", fmt::join(i.waits, ","));

@@ -226,7 +226,7 @@ class Parser {
     }
     LogicalTensor logical;
     logical.initialiser.kind =
-        parse_enum(line, "initialiser", Initialiser::Kind::kUniform, text::initialiser_name);
+        parse_enum(line, "initialiser", Initialiser::Kind::kRunning, text::initialiser_name);
     parse_fields(line, [&](const std::string& key) {
       return parse_real(line, key, "scale", logical.initialiser.scale) ||
              parse_name(line, key, "role", logical.role) ||
@@ -293,6 +293,17 @@ class Parser {
       if (key == "waits") {
         line.expect("=");
         out.waits = to_ints(line, "an instruction's number");
+        return true;
+      }
+      if (key == "views") {
+        line.expect("=");
+        do {
+          OperandShape view;
+          view.operand = line.small_integer("an operand's number");
+          line.expect(":");
+          view.shape = line.list("an extent");
+          out.views.push_back(std::move(view));
+        } while (line.accept(","));
         return true;
       }
       if (key == "accumulate") {

@@ -77,6 +77,8 @@ std::string_view initialiser_name(Initialiser::Kind kind) {
       return "normal";
     case Initialiser::Kind::kUniform:
       return "uniform";
+    case Initialiser::Kind::kRunning:
+      return "running";
   }
   return "?";
 }

@@ -145,6 +145,9 @@ inline StepProgram random_program(const RandomProgramOptions& options = {}) {
       std::vector<Instruction> body;
       for (int k = draw(0, 8); k > 0; --k) {
         Instruction next = internal::random_instruction(all, here);
+        if (next.inputs.size() > 0 && next.inputs[0] != kNoBuffer && draw(0, 3) == 0) {
+          next.views = {{0, {1, num_elements(builder.buffer(next.inputs[0]).shape)}}};
+        }
         next.microbatch = draw(0, 2);
         if (options.streams && draw(0, 1) == 0) next.stream = static_cast<Stream>(draw(0, 4));
         for (const int b : next.outputs) {

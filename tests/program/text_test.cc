@@ -51,6 +51,7 @@ StepProgram small_program() {
   Instruction& update = builder.emit("sgd", {x}, {w});
   update.accumulate = 1;
   update.layer = 3;
+  update.views = {{0, {16}}, {1, {2, 8}}};
   update.pass = Pass::kUpdate;
   return std::move(builder).build();
 }
@@ -80,7 +81,7 @@ phase step
   segment micro-batches repeat=2 first=0 stride=1
       0 compute  forward    linear h.0/w - -> x - "a \"quoted\"\nname" {epsilon=1e-05}
       1 copy     forward    send   x ->                                microbatch=1 waits=0 flops=1000000000.0
-      2 compute  update     sgd    x -> +h.0/w                         layer=3
+      2 compute  update     sgd    x -> +h.0/w                         views=0:[16],1:[2,8] layer=3
 )";
 
 TEST(Text, LooksAsDocumented) { EXPECT_EQ(to_text(small_program()), kSmallText); }
