@@ -89,14 +89,15 @@ void matmul(int64_t m, int64_t n, int64_t k, MatrixView<const T> a, MatrixView<c
                                      a.transposed};
     const MatrixView<const T> b_tile{b.data + (b.transposed ? column * b.stride : column), b.stride,
                                      b.transposed};
-    gemm<T>(rows, columns, k, T{1}, a_tile, b_tile, accumulate || bias != nullptr, c_tile, c_stride);
+    gemm<T>(rows, columns, k, T{1}, a_tile, b_tile, accumulate || bias != nullptr, c_tile,
+            c_stride);
   });
 }
 
-#define PLIMSOLL_INSTANTIATE(T)                                                               \
+#define PLIMSOLL_INSTANTIATE(T)                                                                 \
   template void gemm<T>(int64_t, int64_t, int64_t, T, MatrixView<const T>, MatrixView<const T>, \
-                        bool, T*, int64_t);                                                   \
-  template void matmul<T>(int64_t, int64_t, int64_t, MatrixView<const T>, MatrixView<const T>, \
+                        bool, T*, int64_t);                                                     \
+  template void matmul<T>(int64_t, int64_t, int64_t, MatrixView<const T>, MatrixView<const T>,  \
                           bool, T*, int64_t, ThreadPool&, const T*);
 PLIMSOLL_INSTANTIATE(float)
 PLIMSOLL_INSTANTIATE(double)

@@ -5,9 +5,9 @@
 // threading splits work by thread count, which changes results.)
 #pragma once
 
-#include <cstdint>
-
 #include "kernels/cpu/thread_pool.h"
+
+#include <cstdint>
 
 namespace plimsoll {
 
@@ -19,8 +19,8 @@ struct MatrixView {
   bool transposed = false;  // use it as its transpose
 };
 
-// One BLAS call on the calling thread: c[M,N] = alpha * a[M,K] * b[K,N] + (accumulate ? c : 0), with
-// the extents of a and b after their transposition.
+// One BLAS call on the calling thread: c[M,N] = alpha * a[M,K] * b[K,N] + (accumulate ? c : 0),
+// with the extents of a and b after their transposition.
 template <class T>
 void gemm(int64_t m, int64_t n, int64_t k, T alpha, MatrixView<const T> a, MatrixView<const T> b,
           bool accumulate, T* c, int64_t c_stride);

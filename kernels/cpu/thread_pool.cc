@@ -1,12 +1,12 @@
 #include "kernels/cpu/thread_pool.h"
 
+#include "base/error.h"
+
 #include <atomic>
 #include <condition_variable>
 #include <mutex>
 #include <thread>
 #include <vector>
-
-#include "base/error.h"
 
 namespace plimsoll {
 namespace {
@@ -65,7 +65,8 @@ struct ThreadPool::Impl {
     inside_task = true;
     uint32_t last = 0;
     while (true) {
-      for (int i = 0; i < kSpins && generation.load(std::memory_order_acquire) == last; ++i) relax();
+      for (int i = 0; i < kSpins && generation.load(std::memory_order_acquire) == last; ++i)
+        relax();
       Job mine;
       {
         std::unique_lock lock(mutex);
