@@ -23,7 +23,8 @@ class ThreadPool {
   template <typename Task>
   void parallel_for(int64_t count, Task&& task) {
     using Plain = std::remove_reference_t<Task>;
-    run(count, [](void* self, int64_t i) { (*static_cast<Plain*>(self))(i); }, &task);
+    run(
+        count, [](void* self, int64_t i) { (*static_cast<Plain*>(self))(i); }, &task);
   }
 
   // task(begin, end) over [0, count) in pieces of `grain` elements; the pieces depend on count and
