@@ -78,7 +78,7 @@ std::string time_split(const Prediction& p) {
     if (!text.empty()) text += " · ";
     text += fmt::format("{} {}", pass_name(static_cast<Pass>(i)), percent(seconds / total));
   }
-  return "    " + text + "\n";
+  return fmt::format("    {}\n", text);
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ std::string plan_report(const SearchResult& result, const ReportStyle& style) {
                       format_count(static_cast<int64_t>(p.tokens_per_second)),
                       plan.job.seq > 0 ? "tokens" : "samples");
   if (p.mfu > 0) text += fmt::format("   {} MFU", percent(p.mfu));
-  text += "\n" + time_split(p);
+  text += fmt::format("\n{}", time_split(p));
   if (!result.alternatives.empty()) {
     text += fmt::format("\n  Next best{:>14}{:>11}\n", "memory", "time");
     int number = 2;
