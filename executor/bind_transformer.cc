@@ -7,9 +7,10 @@
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/linear.h"
 #include "kernels/cpu/position_embedding.h"
+#include "kernels/cpu/prepend_token.h"
 #include "kernels/cpu/rms_norm.h"
 #include "kernels/cpu/rope.h"
-#include "kernels/cpu/tokens.h"
+#include "kernels/cpu/select_token.h"
 
 #include <string>
 
