@@ -1,18 +1,19 @@
 // The one table that binds instruction names to kernels.
 //
 // A kernel function decodes the operands of one instruction (docs/ops.md has their order) and calls
-// the typed kernel in kernels/cpu. It must not allocate and must not depend on the number of threads.
+// the typed kernel in kernels/cpu. It must not allocate and must not depend on the number of
+// threads.
 #pragma once
-
-#include <cstdint>
-#include <span>
-#include <string_view>
-#include <vector>
 
 #include "base/attributes.h"
 #include "base/dtype.h"
 #include "base/shape.h"
 #include "kernels/cpu/thread_pool.h"
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
 
 namespace plimsoll {
 

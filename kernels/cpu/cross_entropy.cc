@@ -1,0 +1,79 @@
+#include "kernels/cpu/cross_entropy.h"
+
+#include "base/error.h"
+#include "kernels/cpu/elementwise.h"
+
+#include <cmath>
+
+namespace plimsoll {
+namespace {
+
+constexpr int64_t kBlock = 256;  // elements whose exponentials are summed from the stack
+
+// Sum of exp(x - largest) over a row that is not to be changed.
+template <class T>
+T sum_of_exponentials(const T* x, T largest, int64_t n) {
+  T total = 0;
+  for (int64_t begin = 0; begin < n; begin += kBlock) {
+    T block[kBlock];
+    const int64_t width = std::min(kBlock, n - begin);
+    for (int64_t i = 0; i < width; ++i) block[i] = exp_value(x[begin + i] - largest);
+    total += sum(block, width);
+  }
+  return total;
+}
+
+}  // namespace
+
+template <class T>
+void cross_entropy_rows(const T* logits, const int32_t* targets, T* row_loss, T* lse, int64_t rows,
+                        int64_t vocabulary, ThreadPool& pool) {
+  for_each_row(rows, vocabulary, pool, [=](int64_t r) {
+    const T* row = logits + r * vocabulary;
+    const T largest = max_element(row, vocabulary);
+    lse[r] = largest + std::log(sum_of_exponentials(row, largest, vocabulary));
+    const int32_t target = targets[r];
+    PLIMSOLL_CHECK(target == kIgnoredTarget || (target >= 0 && target < vocabulary),
+                   "target {} of {}", target, vocabulary);
+    row_loss[r] = target == kIgnoredTarget ? T{0} : lse[r] - row[target];
+  });
+}
+
+template <class T>
+void cross_entropy_backward(const T* logits, const int32_t* targets, const T* lse, T* dlogits,
+                            double scale, int64_t rows, int64_t vocabulary, ThreadPool& pool) {
+  const T factor = static_cast<T>(scale);
+  for_each_row(rows, vocabulary, pool, [=](int64_t r) {
+    const T* row = logits + r * vocabulary;
+    T* out = dlogits + r * vocabulary;
+    const int32_t target = targets[r];
+    if (target == kIgnoredTarget) {
+      std::fill_n(out, vocabulary, T{0});
+      return;
+    }
+    const T row_lse = lse[r];
+    const T of_target = (exp_value(row[target] - row_lse) - T{1}) * factor;
+    PLIMSOLL_INDEPENDENT
+    for (int64_t i = 0; i < vocabulary; ++i) out[i] = exp_value(row[i] - row_lse) * factor;
+    out[target] = of_target;
+  });
+}
+
+template <class T>
+void sum_row_loss(const T* row_loss, double* loss, bool accumulate, int64_t rows) {
+  double total = 0;
+  for (int64_t r = 0; r < rows; ++r) total += static_cast<double>(row_loss[r]);
+  loss[0] = accumulate ? loss[0] + total : total;
+}
+
+#define PLIMSOLL_INSTANTIATE(T)                                                                    \
+  template void cross_entropy_rows<T>(const T*, const int32_t*, T*, T*, int64_t, int64_t,          \
+                                      ThreadPool&);                                                \
+  template void cross_entropy_backward<T>(const T*, const int32_t*, const T*, T*, double, int64_t, \
+                                          int64_t, ThreadPool&);                                   \
+  template void sum_row_loss<T>(const T*, double*, bool, int64_t);
+PLIMSOLL_INSTANTIATE(float)
+PLIMSOLL_INSTANTIATE(double)
+#undef PLIMSOLL_INSTANTIATE
+
+}  // namespace plimsoll
