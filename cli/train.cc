@@ -93,7 +93,7 @@ std::string prepare_run_directory(const TrainArguments& a, TrainOptions& options
   options.out_dir = out;
   options.resume = !a.resume.empty();
   if (out.empty()) return out;
-  if (!options.resume && !newest_checkpoint(out + "/checkpoints").empty()) {
+  if (!options.resume && find_newest_checkpoint(out + "/checkpoints").checkpoint.has_value()) {
     throw bad_input(fmt::format("{} holds a run with a checkpoint", out),
                     fmt::format("go on with --resume {}, or choose another --out", out));
   }
