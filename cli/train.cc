@@ -156,7 +156,7 @@ void run(const TrainArguments& a, Context& context) {
   callbacks.on_step = [&](const StepMetrics& metrics) { printer.show(metrics); };
   callbacks.on_message = [&](const std::string& message) {
     printer.finish();
-    fmt::print(stderr, "warning: {}\n", message);
+    fmt::print(stderr, "{}\n", message);
   };
   const TrainResult result = train(programs, *data, options, callbacks);
   printer.finish();
