@@ -101,6 +101,7 @@ void print_buffers(const std::vector<Buffer>& buffers, std::string& out) {
 class OperandNames {
  public:
   explicit OperandNames(const std::vector<Buffer>& buffers) {
+    names_.reserve(buffers.size());
     std::unordered_map<std::string_view, size_t> first;
     for (size_t b = 0; b < buffers.size(); ++b) {
       const bool is_first = first.emplace(buffers[b].name, b).second;
@@ -120,6 +121,7 @@ class OperandNames {
 // "0:[16,4],3:[64]"
 std::string views_text(const std::vector<OperandShape>& views) {
   std::vector<std::string> parts;
+  parts.reserve(views.size());
   for (const OperandShape& view : views) {
     parts.push_back(fmt::format("{}:{}", view.operand, text::list(view.shape)));
   }
@@ -144,6 +146,7 @@ std::string operands_text(const Instruction& instruction, const OperandNames& na
 void print_body(const std::vector<Instruction>& body, const OperandNames& names, std::string& out) {
   constexpr size_t kWidest = 60;
   std::vector<std::string> operands;
+  operands.reserve(body.size());
   size_t op_width = 0;
   size_t operands_width = 0;
   for (const Instruction& instruction : body) {

@@ -114,7 +114,7 @@ std::string LineScanner::word(std::string_view what) {
   skip_blanks();
   const size_t length = word_length(rest());
   if (length == 0) expected(what);
-  const std::string out(rest().substr(0, length));
+  std::string out(rest().substr(0, length));
   at_ += length;
   return out;
 }

@@ -1,8 +1,10 @@
 #include "reports/memory_csv.h"
 
+#include "planner/lower/lower.h"
 #include "planner/placement.h"
 #include "program/builder.h"
 #include "program/timeline.h"
+#include "tests/planner/random_model.h"
 #include "tests/program/random_program.h"
 
 #include <gtest/gtest.h>
@@ -87,9 +89,8 @@ TEST(MemoryCsv, SummaryHasOneRowAStage) {
       "1,512,0,0,256,0,768,0,1500,3036,3000,-36,512\n");
 }
 
-RC_GTEST_PROP(MemoryCsvProperty, RowsAtThePeakAddUpToThePeak, ()) {
-  StepProgram program = testing::random_program();
-  place_buffers(program);
+// Both files against the program's peak; must be called inside a RapidCheck property.
+void expect_rows_add_up(const StepProgram& program) {
   std::map<std::string, int64_t> by_category;
   int64_t sum = 0;
   int64_t device_copies = 0;
@@ -122,6 +123,17 @@ RC_GTEST_PROP(MemoryCsvProperty, RowsAtThePeakAddUpToThePeak, ()) {
   RC_ASSERT(categories == program.peak_bytes());
   RC_ASSERT(std::stoll(summary[0].at("peak")) == program.peak_bytes());
   RC_ASSERT(std::stoll(summary[0].at("host")) == compute_timeline(program).host_peak_bytes());
+}
+
+RC_GTEST_PROP(MemoryCsvProperty, RowsAtThePeakAddUpToThePeak, ()) {
+  StepProgram program = testing::random_program();
+  place_buffers(program);
+  expect_rows_add_up(program);
+}
+
+RC_GTEST_PROP(MemoryCsvProperty, RowsOfLoweredProgramsAddUpToThePeak, ()) {
+  const testing::RandomCase c = *testing::random_case();
+  expect_rows_add_up(lower(c.model, c.job, c.strategy, {.outside_bytes = 12345}));
 }
 
 }  // namespace
