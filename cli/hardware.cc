@@ -47,7 +47,8 @@ void print_all() {
 }
 
 void print_one(const Hardware& h) {
-  for (const auto& [key, value] : describe(h).items()) {
+  const nlohmann::ordered_json facts = describe(h);
+  for (const auto& [key, value] : facts.items()) {
     fmt::print(
         "{:>24}  {}\n", key,
         value.is_string() ? value.get<std::string>() : fmt::format("{:.6g}", value.get<double>()));

@@ -2,7 +2,7 @@
 // the design (base/error.h).
 #include "base/error.h"
 #include "cli/context.h"
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 
 #include <fmt/format.h>
 

@@ -33,7 +33,8 @@ nlohmann::ordered_json describe(const ModelSpec& model) {
 }
 
 void print_one(const ModelSpec& model) {
-  for (const auto& [key, value] : describe(model).items()) {
+  const nlohmann::ordered_json facts = describe(model);
+  for (const auto& [key, value] : facts.items()) {
     const std::string text =
         value.is_number_integer() ? format_count(value.get<int64_t>()) : value.get<std::string>();
     fmt::print("{:>18}  {}\n", key, text);

@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "costmodel/hardware_toml.h"
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 
 #include <algorithm>
 #include <charconv>

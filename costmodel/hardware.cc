@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "costmodel/hardware_toml.h"
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 
 #include <sched.h>
 

@@ -1,7 +1,7 @@
 #include "costmodel/hardware_toml.h"
 
 #include "base/error.h"
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 
 #include <algorithm>
 #include <array>

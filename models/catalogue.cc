@@ -1,13 +1,13 @@
 // The built-in models: published shapes, and tiny ones for tests and demonstrations.
 #include "base/error.h"
 #include "base/files.h"
+#include "base/spelling.h"
 #include "models/model.h"
 
 #include <algorithm>
 #include <filesystem>
 #include <numeric>
 #include <system_error>
-#include <utility>
 
 namespace plimsoll {
 
@@ -162,30 +162,6 @@ std::vector<ModelSpec> make_catalogue() {
   };
 }
 
-// Levenshtein distance.
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  std::iota(row.begin(), row.end(), size_t{0});
-  for (size_t i = 0; i < a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i + 1);
-    for (size_t j = 0; j < b.size(); ++j) {
-      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, diagonal + 1, row[j] + 1});
-    }
-  }
-  return row.back();
-}
-
-std::string nearest_builtin(std::string_view name) {
-  const auto& all = builtin_models();
-  return std::min_element(all.begin(), all.end(),
-                          [&](const ModelSpec& a, const ModelSpec& b) {
-                            return edit_distance(name, a.name) < edit_distance(name, b.name);
-                          })
-      ->name;
-}
-
 constexpr int64_t kMaxConfigBytes = int64_t{1} << 24;
 constexpr size_t kMaxNameLength = 128;  // beyond it no spelling is compared
 
@@ -205,12 +181,10 @@ ModelSpec load_model(const std::string& name_or_path) {
     return parse_hugging_face_config(read_file(name_or_path, kMaxConfigBytes), name_or_path);
   }
   const std::string list = "`plimsoll models` lists all; the path of a config.json works too";
-  if (name_or_path.size() > kMaxNameLength) {
-    throw bad_input(fmt::format("unknown model '{}…'", name_or_path.substr(0, kMaxNameLength)),
-                    list);
-  }
-  throw bad_input(fmt::format("unknown model '{}'", name_or_path),
-                  fmt::format("did you mean '{}'? {}", nearest_builtin(name_or_path), list));
+  std::vector<std::string> names;
+  for (const ModelSpec& spec : builtin_models()) names.push_back(spec.name);
+  throw bad_input(fmt::format("unknown model '{}'", name_or_path.substr(0, kMaxNameLength)),
+                  fmt::format("{} {}", did_you_mean(name_or_path, names), list));
 }
 
 }  // namespace plimsoll

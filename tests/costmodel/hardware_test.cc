@@ -1,6 +1,6 @@
 #include "costmodel/hardware.h"
 
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 #include "tests/costmodel/expect_error.h"
 
 #include <gtest/gtest.h>

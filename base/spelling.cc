@@ -1,4 +1,4 @@
-#include "costmodel/spelling.h"
+#include "base/spelling.h"
 
 #include <fmt/format.h>
 
