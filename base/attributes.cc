@@ -1,16 +1,15 @@
 #include "base/attributes.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+
+#include <algorithm>
 
 namespace plimsoll {
 
 void Attributes::set(const std::string& name, AttributeValue value) {
-  const auto at = std::lower_bound(entries_.begin(), entries_.end(), name,
-                                   [](const auto& entry, const std::string& key) {
-                                     return entry.first < key;
-                                   });
+  const auto at =
+      std::lower_bound(entries_.begin(), entries_.end(), name,
+                       [](const auto& entry, const std::string& key) { return entry.first < key; });
   if (at != entries_.end() && at->first == name) {
     at->second = std::move(value);
   } else {

@@ -1,9 +1,10 @@
-// Integer arithmetic on sizes that came from a user: an overflow is an Error, never a wrapped value.
+// Integer arithmetic on sizes that came from a user: an overflow is an Error, never a wrapped
+// value.
 #pragma once
 
-#include <cstdint>
-
 #include "base/error.h"
+
+#include <cstdint>
 
 namespace plimsoll {
 

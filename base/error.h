@@ -16,9 +16,9 @@ namespace plimsoll {
 // Exit codes of the binary; the numbers are part of its interface.
 enum class ExitCode : int {
   kDone = 0,
-  kBadInput = 2,     // the input is wrong, or is planned but cannot be run
-  kInfeasible = 3,   // nothing fits
-  kRunFailed = 4,    // a run failed: full disk, dead rank, NaN
+  kBadInput = 2,    // the input is wrong, or is planned but cannot be run
+  kInfeasible = 3,  // nothing fits
+  kRunFailed = 4,   // a run failed: full disk, dead rank, NaN
   kInterrupted = 130,
   kTerminated = 143,
 };
@@ -53,10 +53,10 @@ namespace internal {
 }  // namespace plimsoll
 
 // PLIMSOLL_CHECK(condition, "format", values…): aborts with the values when `condition` is false.
-#define PLIMSOLL_CHECK(condition, ...)                                            \
-  do {                                                                            \
-    if (!(condition)) {                                                           \
-      ::plimsoll::internal::check_failed(__FILE__, __LINE__, #condition,          \
-                                         ::fmt::format(__VA_ARGS__));             \
-    }                                                                             \
+#define PLIMSOLL_CHECK(condition, ...)                                   \
+  do {                                                                   \
+    if (!(condition)) {                                                  \
+      ::plimsoll::internal::check_failed(__FILE__, __LINE__, #condition, \
+                                         ::fmt::format(__VA_ARGS__));    \
+    }                                                                    \
   } while (false)

@@ -1,10 +1,10 @@
 #include "base/rng.h"
 
+#include "base/error.h"
+
 #include <bit>
 #include <cmath>
 #include <numbers>
-
-#include "base/error.h"
 
 namespace plimsoll {
 

@@ -1,6 +1,7 @@
 // Counter-based random numbers: every number is a pure function of (seed, purpose, index).
 //
-// Nothing here has state, so a plan, a restart or the order in which ranks ask cannot change a draw.
+// Nothing here has state, so a plan, a restart or the order in which ranks ask cannot change a
+// draw.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +9,9 @@
 
 namespace plimsoll {
 
-// Multiply-and-finalise of splitmix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom number
-// generators"): a bijection of 64-bit words whose outputs for consecutive inputs look independent.
+// Multiply-and-finalise of splitmix64 (Steele, Lea, Flood 2014, "Fast splittable pseudorandom
+// number generators"): a bijection of 64-bit words whose outputs for consecutive inputs look
+// independent.
 [[nodiscard]] constexpr uint64_t splitmix64(uint64_t x) {
   x *= 0x9E3779B97F4A7C15ULL;
   x ^= x >> 30;

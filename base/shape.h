@@ -1,13 +1,13 @@
 // Shapes: row-major extents, outermost first.
 #pragma once
 
+#include "base/checked.h"
+
 #include <fmt/format.h>
 
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "base/checked.h"
 
 namespace plimsoll {
 

@@ -1,11 +1,11 @@
 #include "base/units.h"
 
+#include "base/error.h"
+
 #include <cctype>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
-
-#include "base/error.h"
 
 namespace plimsoll {
 

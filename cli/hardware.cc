@@ -1,12 +1,12 @@
 // plimsoll hardware [NAME]: the hardware catalogue, or one device with its sources.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
+#include "costmodel/hardware.h"
 
 #include "base/files.h"
 #include "base/units.h"
 #include "cli/context.h"
-#include "costmodel/hardware.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace plimsoll::cli {
 
@@ -38,17 +38,19 @@ void print_all() {
   fmt::print("{:<12} {:>12} {:>12} {:>9} {:>11} {:>10}\n", "device", "bf16 TFLOP/s", "fp32 TFLOP/s",
              "GiB free", "memory GB/s", "link GB/s");
   for (const Hardware& h : all_hardware()) {
-    fmt::print("{:<12} {:>12} {:>12} {:>9} {:>11.5g} {:>10.4g}\n", h.id, tera(h.bf16_flops),
-               tera(h.f32_flops),
-               h.memory_bytes() > 0 ? fmt::format("{:.1f}", h.usable_memory_bytes * 0x1p-30) : "host",
-               h.memory_bytes_per_second / 1e9, h.link_bytes_per_second / 1e9);
+    fmt::print(
+        "{:<12} {:>12} {:>12} {:>9} {:>11.5g} {:>10.4g}\n", h.id, tera(h.bf16_flops),
+        tera(h.f32_flops),
+        h.memory_bytes() > 0 ? fmt::format("{:.1f}", h.usable_memory_bytes * 0x1p-30) : "host",
+        h.memory_bytes_per_second / 1e9, h.link_bytes_per_second / 1e9);
   }
 }
 
 void print_one(const Hardware& h) {
   for (const auto& [key, value] : describe(h).items()) {
-    fmt::print("{:>24}  {}\n", key,
-               value.is_string() ? value.get<std::string>() : fmt::format("{:.6g}", value.get<double>()));
+    fmt::print(
+        "{:>24}  {}\n", key,
+        value.is_string() ? value.get<std::string>() : fmt::format("{:.6g}", value.get<double>()));
   }
 }
 
@@ -56,7 +58,8 @@ void print_one(const Hardware& h) {
 
 void add_hardware(CLI::App& app, Context& context) {
   (void)context;
-  CLI::App* command = app.add_subcommand("hardware", "list the hardware catalogue, or show a device");
+  CLI::App* command =
+      app.add_subcommand("hardware", "list the hardware catalogue, or show a device");
   auto name = std::make_shared<std::string>();
   auto json = std::make_shared<std::string>();
   command->add_option("NAME", *name, "a device's id");

@@ -1,35 +1,46 @@
 #include "cli/job_options.h"
 
+#include "base/error.h"
+#include "base/units.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdio>
 
-#include "base/error.h"
-#include "base/units.h"
-
 namespace plimsoll::cli {
 
 void add_job_options(CLI::App& command, JobArguments& a) {
   const char* job = "Job";
-  command.add_option("--global-batch", a.global_batch, "sequences or samples a step, over all devices")
+  command
+      .add_option("--global-batch", a.global_batch, "sequences or samples a step, over all devices")
       ->group(job);
   command.add_option("--seq", a.seq, "tokens a sequence")->group(job);
   command.add_option("--precision", a.precision, "fp32, bf16 or fp16")->group(job);
   command.add_option("--optimizer", a.optimizer, "adamw or sgd")->group(job)->capture_default_str();
   command.add_option("--framework", a.framework, "whose memory to predict: plimsoll")
-      ->group(job)->capture_default_str();
-  command.add_option("--memory-limit", a.memory_limit, "cap on a device's peak, e.g. 40GiB")->group(job);
-  command.add_option("--objective", a.objective, "time or memory")->group(job)->capture_default_str();
+      ->group(job)
+      ->capture_default_str();
+  command.add_option("--memory-limit", a.memory_limit, "cap on a device's peak, e.g. 40GiB")
+      ->group(job);
+  command.add_option("--objective", a.objective, "time or memory")
+      ->group(job)
+      ->capture_default_str();
   command.add_option("--tokens", a.tokens, "tokens to train on")->group(job);
-  command.add_option("--weight-decay", a.weight_decay, "AdamW's or SGD's")->group(job)->capture_default_str();
+  command.add_option("--weight-decay", a.weight_decay, "AdamW's or SGD's")
+      ->group(job)
+      ->capture_default_str();
   command.add_option("--decay", a.decay, "what decays: matrices or all")
-      ->group(job)->capture_default_str()->check(CLI::IsMember({"matrices", "all"}));
+      ->group(job)
+      ->capture_default_str()
+      ->check(CLI::IsMember({"matrices", "all"}));
   command.add_option("--beta1", a.beta1)->group(job)->capture_default_str();
   command.add_option("--beta2", a.beta2)->group(job)->capture_default_str();
   command.add_option("--epsilon", a.epsilon)->group(job)->capture_default_str();
   command.add_option("--momentum", a.momentum, "of SGD")->group(job)->capture_default_str();
-  command.add_option("--clip", a.clip, "largest gradient norm, 0 for none")->group(job)->capture_default_str();
+  command.add_option("--clip", a.clip, "largest gradient norm, 0 for none")
+      ->group(job)
+      ->capture_default_str();
   command.add_option("--dropout", a.dropout, "probability")->group(job)->capture_default_str();
   const char* pins = "Pins (what is not pinned is searched)";
   command.add_option("--dp", a.pins.dp, "data parallel ranks")->group(pins);
@@ -39,19 +50,23 @@ void add_job_options(CLI::App& command, JobArguments& a) {
   command.add_option("--ep", a.pins.ep, "expert parallel ranks")->group(pins);
   command.add_option("--zero", a.pins.zero, "ZeRO stage")->group(pins);
   command.add_option("--sequence-parallel", a.pins.sequence_parallel)->group(pins);
-  command.add_option("--micro-batch", a.pins.micro_batch, "samples a rank works on at once")->group(pins);
+  command.add_option("--micro-batch", a.pins.micro_batch, "samples a rank works on at once")
+      ->group(pins);
   command.add_option("--schedule", a.pins.schedule, "pipeline schedule")->group(pins);
   command.add_option("--interleave", a.pins.interleave, "model chunks a stage")->group(pins);
   command.add_option("--recompute", a.recompute, "none or full")
-      ->group(pins)->check(CLI::IsMember({"none", "full"}));
+      ->group(pins)
+      ->check(CLI::IsMember({"none", "full"}));
   command.add_option("--attention", a.pins.attention, "flash or naive")
-      ->group(pins)->check(CLI::IsMember({"flash", "naive"}));
-  command.add_option("--loss-chunks", a.pins.loss_chunks, "parts of the logits, 1: whole")->group(pins);
+      ->group(pins)
+      ->check(CLI::IsMember({"flash", "naive"}));
+  command.add_option("--loss-chunks", a.pins.loss_chunks, "parts of the logits, 1: whole")
+      ->group(pins);
 }
 
 int64_t default_device_memory(int64_t num_devices) {
-  const int64_t host = static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) *
-                       static_cast<int64_t>(sysconf(_SC_PAGESIZE));
+  const int64_t host =
+      static_cast<int64_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<int64_t>(sysconf(_SC_PAGESIZE));
   return host / 10 * 7 / num_devices;
 }
 

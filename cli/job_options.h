@@ -1,12 +1,12 @@
 // The job options and pins that plan, tradeoff, train and explain share (D6 of the design).
 #pragma once
 
+#include "planner/search.h"
+
 #include <CLI/CLI.hpp>
 
 #include <optional>
 #include <string>
-
-#include "planner/search.h"
 
 namespace plimsoll::cli {
 
@@ -14,10 +14,10 @@ namespace plimsoll::cli {
 struct JobArguments {
   std::optional<int64_t> global_batch, seq;
   std::string precision, optimizer = "adamw", framework = "plimsoll", memory_limit,
-              objective = "time";
+                         objective = "time";
   std::optional<int64_t> tokens;
-  double weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum = 0.9, clip = 1.0,
-         dropout = 0;
+  double weight_decay = 0.01, beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum = 0.9,
+         clip = 1.0, dropout = 0;
   std::string decay = "matrices";
   Pins pins;
   std::string recompute;  // "none" or "full", empty: searched

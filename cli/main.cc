@@ -1,15 +1,15 @@
 // The binary: parses, calls, prints. Errors go to stderr with what to do; exit codes are in D6 of
 // the design (base/error.h).
+#include "base/error.h"
+#include "cli/context.h"
+#include "costmodel/spelling.h"
+
 #include <fmt/format.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <new>
-
-#include "base/error.h"
-#include "cli/context.h"
-#include "costmodel/spelling.h"
 
 namespace {
 
@@ -49,7 +49,8 @@ int fail(const std::string& message, const std::string& hint, plimsoll::ExitCode
 int main(int argc, char** argv) {
   using plimsoll::ExitCode;
   install_handlers();
-  CLI::App app{"Plimsoll: will this training run fit, what is the best way to run it, and run it so."};
+  CLI::App app{
+      "Plimsoll: will this training run fit, what is the best way to run it, and run it so."};
   app.set_version_flag("--version", "plimsoll 0.1.0");
   app.require_subcommand(1);
   app.footer("Example:\n  plimsoll plan gpt2 1xa100-40gb --global-batch 32");

@@ -1,12 +1,11 @@
 // plimsoll models [MODEL]: the built-in models, or one model's shape and parameters.
-#include <fmt/format.h>
-
-#include <nlohmann/json.hpp>
-
 #include "base/files.h"
 #include "base/units.h"
 #include "cli/context.h"
 #include "models/model.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace plimsoll::cli {
 
@@ -35,14 +34,15 @@ nlohmann::ordered_json describe(const ModelSpec& model) {
 
 void print_one(const ModelSpec& model) {
   for (const auto& [key, value] : describe(model).items()) {
-    const std::string text = value.is_number_integer() ? format_count(value.get<int64_t>())
-                                                       : value.get<std::string>();
+    const std::string text =
+        value.is_number_integer() ? format_count(value.get<int64_t>()) : value.get<std::string>();
     fmt::print("{:>18}  {}\n", key, text);
   }
 }
 
 void print_all() {
-  fmt::print("{:<16} {:<8} {:>16} {:>7} {:>7}\n", "model", "family", "parameters", "layers", "hidden");
+  fmt::print("{:<16} {:<8} {:>16} {:>7} {:>7}\n", "model", "family", "parameters", "layers",
+             "hidden");
   for (const ModelSpec& model : builtin_models()) {
     fmt::print("{:<16} {:<8} {:>16} {:>7} {:>7}\n", model.name, family_name(model.family),
                format_count(count_parameters(model)), model.layers,

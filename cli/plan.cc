@@ -1,18 +1,18 @@
 // plimsoll plan: searches a strategy, prints it, writes plan and memory reports.
+#include "base/error.h"
+#include "base/files.h"
+#include "cli/context.h"
+#include "cli/job_options.h"
+#include "cli/style.h"
+#include "reports/memory_csv.h"
+#include "reports/plan_report.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
 #include <memory>
-
-#include "base/error.h"
-#include "base/files.h"
-#include "cli/context.h"
-#include "cli/job_options.h"
-#include "cli/style.h"
-#include "reports/plan_report.h"
-#include "reports/memory_csv.h"
 
 namespace plimsoll::cli {
 
@@ -53,17 +53,22 @@ void run(const PlanArguments& a, Context& context) {
 }  // namespace
 
 void add_plan(CLI::App& app, Context& context) {
-  CLI::App* command = app.add_subcommand("plan", "find the best way to run a training job, without running it");
+  CLI::App* command =
+      app.add_subcommand("plan", "find the best way to run a training job, without running it");
   auto a = std::make_shared<PlanArguments>();
-  command->add_option("MODEL", a->model, "a built-in name or a Hugging Face config.json")->required();
-  command->add_option("CLUSTER", a->cluster, "e.g. 8xa100-80gb, 2x8xh100-sxm, 2xcpu, or a TOML file")
+  command->add_option("MODEL", a->model, "a built-in name or a Hugging Face config.json")
+      ->required();
+  command
+      ->add_option("CLUSTER", a->cluster, "e.g. 8xa100-80gb, 2x8xh100-sxm, 2xcpu, or a TOML file")
       ->required();
   add_job_options(*command, a->job);
   command->add_flag("--exhaustive", a->exhaustive, "evaluate every strategy, prune nothing");
   command->add_option("--csv", a->csv, "write the memory of every buffer at the peak");
   command->add_option("--csv-summary", a->csv_summary, "write memory by category");
   command->add_option("--json", a->json, "write the plan, - for stdout alone");
-  command->footer("Example:\n  plimsoll plan llama3-8b 8xa100-80gb --global-batch 64 --seq 2048 --json plan.json");
+  command->footer(
+      "Example:\n  plimsoll plan llama3-8b 8xa100-80gb --global-batch 64 --seq 2048 --json "
+      "plan.json");
   command->callback([a, &context] { run(*a, context); });
 }
 

@@ -1,9 +1,4 @@
 // plimsoll simulate PLAN.json: lowers a plan again and prints what is predicted of it.
-#include <fmt/format.h>
-
-#include <memory>
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "cli/context.h"
@@ -12,6 +7,11 @@
 #include "program/text.h"
 #include "reports/memory_csv.h"
 #include "reports/plan_report.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <memory>
 
 namespace plimsoll::cli {
 
@@ -38,8 +38,7 @@ void run(const SimulateArguments& a) {
   const SimulatedStep step = simulate(first, result.best->cluster);
   nlohmann::ordered_json passes = nlohmann::ordered_json::object();
   for (int i = 0; i < kNumPasses; ++i) {
-    passes[std::string(pass_name(static_cast<Pass>(i)))] =
-        p.pass_seconds[static_cast<size_t>(i)];
+    passes[std::string(pass_name(static_cast<Pass>(i)))] = p.pass_seconds[static_cast<size_t>(i)];
   }
   write_file(a.json, nlohmann::ordered_json{{"step_seconds", p.step_seconds},
                                             {"peak_bytes", p.peak_bytes},
@@ -59,10 +58,12 @@ void run(const SimulateArguments& a) {
 
 void add_simulate(CLI::App& app, Context& context) {
   (void)context;
-  CLI::App* command = app.add_subcommand("simulate", "lower a plan and predict its memory and step time");
+  CLI::App* command =
+      app.add_subcommand("simulate", "lower a plan and predict its memory and step time");
   auto a = std::make_shared<SimulateArguments>();
   command->add_option("PLAN", a->plan, "a plan that `plimsoll plan --json` wrote")->required();
-  command->add_flag("--program", a->program, "print the program of rank 0: buffers and instructions");
+  command->add_flag("--program", a->program,
+                    "print the program of rank 0: buffers and instructions");
   command->add_option("--csv", a->csv, "write the memory of every buffer at the peak");
   command->add_option("--json", a->json, "write the prediction, - for stdout alone");
   command->footer("Example:\n  plimsoll simulate plan.json --program | less");

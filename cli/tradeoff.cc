@@ -1,20 +1,20 @@
 // plimsoll tradeoff: batch size against memory, step time, steps and time to the target.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <fstream>
-#include <memory>
-#include <nlohmann/json.hpp>
-#include <sstream>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "base/units.h"
 #include "cli/context.h"
 #include "cli/job_options.h"
 #include "costmodel/noise_model.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <fstream>
+#include <memory>
+#include <sstream>
 
 namespace plimsoll::cli {
 
@@ -52,7 +52,8 @@ double noise_from_metrics(const std::string& path) {
     if (error == std::errc{} && std::isfinite(value) && value > 0) values.push_back(value);
   }
   if (values.empty()) {
-    throw bad_input(path + ": no step has a noise scale", "train with two or more data-parallel ranks");
+    throw bad_input(path + ": no step has a noise scale",
+                    "train with two or more data-parallel ranks");
   }
   double sum = 0;
   const size_t from = values.size() / 2;
@@ -103,8 +104,9 @@ std::string duration(double seconds) {
 
 void print_rows(const Request& request, const NoiseModel& noise, const std::vector<Row>& rows) {
   fmt::print("       Model  {} on {}\n", request.model.name, request.cluster.text);
-  fmt::print("       Noise  critical batch {:.0f} · at least {:.0f} steps · at least {:.0f} samples\n\n",
-             noise.critical_batch, noise.min_steps, noise.min_samples());
+  fmt::print(
+      "       Noise  critical batch {:.0f} · at least {:.0f} steps · at least {:.0f} samples\n\n",
+      noise.critical_batch, noise.min_steps, noise.min_samples());
   fmt::print("{:>9} {:>11} {:>10} {:>10} {:>11} {:>10}  {}\n", "batch", "memory", "step", "steps",
              "time", "samples", "plan");
   const Row* fastest = nullptr;
@@ -131,11 +133,11 @@ void run(const TradeoffArguments& a, Context& context) {
   const int64_t seq = std::max<int64_t>(1, request.job.seq);
   // What a small batch would need: 20 tokens a parameter (Hoffmann et al. 2022) unless said.
   const int64_t tokens = a.job.tokens.value_or(checked_mul(20, count_parameters(request.model)));
-  noise.min_steps =
-      static_cast<double>(tokens) / static_cast<double>(seq) / noise.critical_batch;
+  noise.min_steps = static_cast<double>(tokens) / static_cast<double>(seq) / noise.critical_batch;
   const std::vector<Row> rows = make_rows(request, noise);
   if (a.json != "-") print_rows(request, noise, rows);
-  const bool any = std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.plan.has_value(); });
+  const bool any =
+      std::any_of(rows.begin(), rows.end(), [](const Row& r) { return r.plan.has_value(); });
   if (!any) context.exit_code = static_cast<int>(ExitCode::kInfeasible);
   nlohmann::ordered_json json = nlohmann::ordered_json::array();
   std::string csv = "global_batch,fits,peak_bytes,step_seconds,steps,seconds,samples,plan\n";
@@ -144,9 +146,13 @@ void run(const TradeoffArguments& a, Context& context) {
     const std::string text = row.plan ? row.plan->strategy.text(row.plan->job) : "";
     csv += fmt::format("{},{},{},{},{},{},{},{}\n", row.batch, row.plan ? 1 : 0, p.peak_bytes,
                        p.step_seconds, row.steps, row.seconds, row.samples, text);
-    json.push_back({{"global_batch", row.batch}, {"fits", row.plan.has_value()},
-                    {"peak_bytes", p.peak_bytes}, {"step_seconds", p.step_seconds},
-                    {"steps", row.steps}, {"seconds", row.seconds}, {"samples", row.samples},
+    json.push_back({{"global_batch", row.batch},
+                    {"fits", row.plan.has_value()},
+                    {"peak_bytes", p.peak_bytes},
+                    {"step_seconds", p.step_seconds},
+                    {"steps", row.steps},
+                    {"seconds", row.seconds},
+                    {"samples", row.samples},
                     {"plan", text}});
   }
   if (!a.csv.empty()) write_file(a.csv, csv);
@@ -166,14 +172,18 @@ void add_tradeoff(CLI::App& app, Context& context) {
   CLI::App* command =
       app.add_subcommand("tradeoff", "batch size against memory, step time and time to the target");
   auto a = std::make_shared<TradeoffArguments>();
-  command->add_option("MODEL", a->model, "a built-in name or a Hugging Face config.json")->required();
+  command->add_option("MODEL", a->model, "a built-in name or a Hugging Face config.json")
+      ->required();
   command->add_option("CLUSTER", a->cluster, "e.g. 8xa100-80gb")->required();
-  command->add_option("--noise-scale", a->noise_scale,
-                      "gradient noise scale in samples, or a metrics.csv of a run")->required();
+  command
+      ->add_option("--noise-scale", a->noise_scale,
+                   "gradient noise scale in samples, or a metrics.csv of a run")
+      ->required();
   add_job_options(*command, a->job);
   command->add_option("--csv", a->csv, "write the table");
   command->add_option("--json", a->json, "write the table, - for stdout alone");
-  command->footer("Example:\n  plimsoll tradeoff gpt2 8xa100-80gb --noise-scale 500 --tokens 2500000000");
+  command->footer(
+      "Example:\n  plimsoll tradeoff gpt2 8xa100-80gb --noise-scale 500 --tokens 2500000000");
   command->callback([a, &context] { run(*a, context); });
 }
 

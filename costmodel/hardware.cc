@@ -71,7 +71,6 @@ Hardware share_host(Hardware hardware, int64_t num_devices, int64_t num_cores) {
         &hardware.fp8_flops, &hardware.memory_bytes_per_second, &hardware.link_bytes_per_second}) {
     *rate *= cores;
   }
-  hardware.shares_cores = false;  // shared once
   return hardware;
 }
 

@@ -35,7 +35,7 @@ struct Hardware {
   double network_bytes_per_second = 0;
   int64_t link_devices = 1;      // how many devices a link joins
   int64_t devices_per_node = 8;  // where a cluster does not say
-  bool shares_cores = false;     // rates are those of one core of the host; see share_host
+  bool shares_cores = false;     // a CPU device of this machine; see share_host
 
   double context_bytes = 0;       // driver, context and modules, outside the arena
   double communicator_bytes = 0;  // one communicator of more than one device, outside the arena
@@ -66,8 +66,8 @@ struct Hardware {
 [[nodiscard]] const Hardware& find_hardware(std::string_view id);
 
 // One of `num_devices` CPU devices that divide a machine of `num_cores` between them: its rates are
-// those of num_cores / num_devices cores, also below one. Does nothing unless
-// hardware.shares_cores.
+// those of num_cores / num_devices cores, also below one. `hardware` is the catalogue's, with the
+// rates of one core; one that does not share cores is returned as it is.
 [[nodiscard]] Hardware share_host(Hardware hardware, int64_t num_devices, int64_t num_cores);
 
 // Cores that this process may use, at least 1.

@@ -200,6 +200,7 @@ std::vector<Hardware> parse_catalogue(std::string_view text, std::string_view fi
   std::sort(found.begin(), found.end(),
             [](const auto& a, const auto& b) { return a.first.line < b.first.line; });
   std::vector<Hardware> catalogue;
+  catalogue.reserve(found.size());
   for (auto& [position, hardware] : found) catalogue.push_back(std::move(hardware));
   return catalogue;
 }

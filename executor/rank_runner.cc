@@ -11,6 +11,7 @@ namespace plimsoll {
 namespace {
 
 constexpr const char* kStep = "step";
+constexpr const char* kStepNoise = "step_noise";  // a step that measures the gradient noise
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kInitialise = "initialise";
 
@@ -172,7 +173,10 @@ void RankRunner::train_step() {
   if (targets < 1) throw bad_input(fmt::format("step {}: no targets to learn from", state_.step));
   const auto begin = std::chrono::steady_clock::now();
   set_scalars(targets);
-  interpreter_->run_phase(kStep);
+  const bool in_own_phase = program_.find_phase(kStepNoise) != nullptr;
+  const bool measures = !in_own_phase || (options_.noise_every > 0 &&
+                                          state_.step % options_.noise_every == 0);
+  interpreter_->run_phase(measures && in_own_phase ? kStepNoise : kStep);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   step_seconds_.push_back(elapsed.count());
 
@@ -188,7 +192,7 @@ void RankRunner::train_step() {
   }
   metrics.step_seconds = elapsed.count();
   result_.final_loss = metrics.loss;
-  add_noise(metrics.gradient_norm);
+  if (measures) add_noise(metrics.gradient_norm);
   metrics.noise_scale = noise_.noise_scale();
   ++state_.step;
   state_.samples = checked_mul(state_.step, program_.header.samples.global_batch);

@@ -41,6 +41,7 @@ struct TrainOptions {
   std::string init_file;  // initial parameters: safetensors or llm.c
   std::string plan_hash;  // stored with checkpoints
 
+  int64_t noise_every = 0;         // steps between phases "step_noise", where the program has one
   double noise_decay = 0.99;       // of the noise scale's averages, per step
   double watchdog_seconds = 600;   // longest wait for another rank
   bool poison = kPoisonByDefault;  // overwrite released buffers with NaN

@@ -52,7 +52,7 @@ struct InferContext {
   bool training;
   std::string_view op_name;  // for errors
 
-  // Throws Error (exit 2) "op_name (kind): message" when `condition` is false.
+  // Throws Error (exit 2) "op_name: message" when `condition` is false.
   void require(bool condition, const std::string& message) const;
 };
 

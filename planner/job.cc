@@ -6,8 +6,10 @@ namespace plimsoll {
 
 std::string_view optimizer_name(Optimizer optimizer) {
   switch (optimizer) {
-    case Optimizer::kAdamW: return "adamw";
-    case Optimizer::kSgd: return "sgd";
+    case Optimizer::kAdamW:
+      return "adamw";
+    case Optimizer::kSgd:
+      return "sgd";
   }
   return "?";
 }
@@ -23,8 +25,10 @@ int64_t state_bytes_per_parameter(const Job& job) {
   int64_t bytes = dtype_bytes(job.precision) + dtype_bytes(job.gradient_type);
   if (job.master_weights) bytes += 4;
   switch (job.optimizer) {
-    case Optimizer::kAdamW: return bytes + 2 * dtype_bytes(job.state_type);
-    case Optimizer::kSgd: return bytes + (job.momentum != 0 ? dtype_bytes(job.state_type) : 0);
+    case Optimizer::kAdamW:
+      return bytes + 2 * dtype_bytes(job.state_type);
+    case Optimizer::kSgd:
+      return bytes + (job.momentum != 0 ? dtype_bytes(job.state_type) : 0);
   }
   return bytes;
 }

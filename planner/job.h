@@ -1,11 +1,11 @@
 // What is to be trained and how, apart from how it is split: the job options of the command line.
 #pragma once
 
-#include <cstdint>
-#include <string>
-
 #include "base/dtype.h"
 #include "models/model.h"
+
+#include <cstdint>
+#include <string>
 
 namespace plimsoll {
 
@@ -25,11 +25,12 @@ struct Job {
   DType state_type = DType::kF32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, momentum = 0.9;
   double weight_decay = 0.01;
-  bool decay_all = false;   // else matrices alone
-  double clip = 1.0;        // largest gradient norm; 0: none
+  bool decay_all = false;  // else matrices alone
+  double clip = 1.0;       // largest gradient norm; 0: none
   double dropout = 0;
 
-  int64_t eval_batches = 0;  // global batches of one evaluation; 0: no evaluation phase
+  int64_t eval_batches = 0;    // global batches of one evaluation; 0: no evaluation phase
+  bool measure_noise = false;  // on one rank: a phase that measures the gradient noise
   friend bool operator==(const Job&, const Job&) = default;
 };
 

@@ -1,10 +1,6 @@
 // A plan: what was asked for, the strategy that was chosen, and what is predicted of it.
 #pragma once
 
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "costmodel/cluster.h"
 #include "costmodel/simulator.h"
 #include "models/model.h"
@@ -13,13 +9,17 @@
 #include "program/program.h"
 #include "program/timeline.h"
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace plimsoll {
 
 // What lowering, placement and simulation say of a strategy. Bytes are of the fullest rank.
 struct Prediction {
   int64_t live_peak_bytes = 0;
   int64_t arena_bytes = 0;
-  int64_t peak_bytes = 0;  // arena and what lies outside it
+  int64_t peak_bytes = 0;       // arena and what lies outside it
   CategoryBytes by_category{};  // at the live peak
   std::string peak_phase;
   std::string peak_instruction;  // "backward of h.5.attn (attention.backward), micro-batch 1"

@@ -1,9 +1,9 @@
 // Plan JSON: written whole, read with a check on every field.
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "base/files.h"
 #include "planner/plan.h"
+
+#include <nlohmann/json.hpp>
 
 namespace plimsoll {
 
@@ -64,7 +64,8 @@ Json job_json(const Job& job) {
           {"decay_all", job.decay_all},
           {"clip", job.clip},
           {"dropout", job.dropout},
-          {"eval_batches", job.eval_batches}};
+          {"eval_batches", job.eval_batches},
+          {"measure_noise", job.measure_noise}};
 }
 
 Json strategy_json(const Strategy& s) {
@@ -130,8 +131,8 @@ class Reader {
         if (!value.is_boolean()) throw fail(key, "is not true or false");
       } else if constexpr (std::is_integral_v<T>) {
         if (!value.is_number_integer()) throw fail(key, "is not a whole number");
-        const bool too_large = value.is_number_unsigned() &&
-                               value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
+        const bool too_large =
+            value.is_number_unsigned() && value.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX);
         const int64_t wide = too_large ? -1 : value.get<int64_t>();
         if (too_large || wide < std::numeric_limits<T>::min() ||
             wide > std::numeric_limits<T>::max()) {
@@ -258,6 +259,7 @@ Job read_job(const Reader& json) {
   json.get("clip", job.clip);
   json.get("dropout", job.dropout);
   json.get("eval_batches", job.eval_batches);
+  json.get("measure_noise", job.measure_noise);
   if (job.eval_batches < 0) throw json.fail("eval_batches", "is negative");
   return job;
 }
@@ -323,8 +325,8 @@ Plan parse_plan_json(std::string_view text, const std::string& file) {
   int version = 0;
   root.get("plimsoll_plan", version);
   if (version != 1) {
-    throw root.fail("plimsoll_plan", fmt::format("is {}: this version reads plans of version 1",
-                                                 version));
+    throw root.fail("plimsoll_plan",
+                    fmt::format("is {}: this version reads plans of version 1", version));
   }
   Plan plan;
   plan.model = read_model(root.child("model"));
@@ -337,8 +339,7 @@ Plan parse_plan_json(std::string_view text, const std::string& file) {
   check_strategy(plan.model, plan.job, plan.strategy);
   if (plan.strategy.num_ranks() != plan.cluster.num_devices()) {
     throw root.fail("strategy", fmt::format("has {} ranks, the cluster {} devices",
-                                            plan.strategy.num_ranks(),
-                                            plan.cluster.num_devices()));
+                                            plan.strategy.num_ranks(), plan.cluster.num_devices()));
   }
   if (root.has("search")) {
     const Reader counts = root.child("search");

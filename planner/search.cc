@@ -1,9 +1,9 @@
 #include "planner/search.h"
 
+#include "base/error.h"
+
 #include <algorithm>
 #include <map>
-
-#include "base/error.h"
 
 namespace plimsoll {
 
@@ -24,8 +24,14 @@ class Search {
  public:
   Search(const ModelSpec& model, const Cluster& cluster, const Job& job, const Pins& pins,
          int64_t limit, SearchObjective objective, bool exhaustive, const SearchProgress& progress)
-      : model_(model), cluster_(cluster), job_(job), pins_(pins), limit_(limit),
-        objective_(objective), exhaustive_(exhaustive), progress_(progress) {}
+      : model_(model),
+        cluster_(cluster),
+        job_(job),
+        pins_(pins),
+        limit_(limit),
+        objective_(objective),
+        exhaustive_(exhaustive),
+        progress_(progress) {}
 
   SearchResult run() {
     check_job(model_, job_);
@@ -33,7 +39,8 @@ class Search {
     const std::vector<int64_t> micro_batches = micro_batch_choices();
     const std::vector<int64_t> chunks = chunk_choices();
     const std::vector<int64_t> layers = layer_choices();
-    result_.counts.covered = static_cast<int64_t>(micro_batches.size() * chunks.size() * layers.size());
+    result_.counts.covered =
+        static_cast<int64_t>(micro_batches.size() * chunks.size() * layers.size());
     for (const int64_t chunk : chunks) {
       bool fits = true;
       for (const int64_t micro_batch : micro_batches) {
@@ -159,20 +166,22 @@ class Search {
     std::vector<Candidate> fitting;
     const Candidate* smallest = nullptr;
     for (const auto& [key, candidate] : candidates_) {
-      if (smallest == nullptr ||
-          candidate.predicted.peak_bytes < smallest->predicted.peak_bytes) {
+      if (smallest == nullptr || candidate.predicted.peak_bytes < smallest->predicted.peak_bytes) {
         smallest = &candidate;
       }
       if (candidate.predicted.peak_bytes <= limit_) fitting.push_back(candidate);
     }
     result_.smallest = *smallest;
-    std::sort(fitting.begin(), fitting.end(), [&](const Candidate& a, const Candidate& b) {
-      return rank_of(a) < rank_of(b);
-    });
+    std::sort(fitting.begin(), fitting.end(),
+              [&](const Candidate& a, const Candidate& b) { return rank_of(a) < rank_of(b); });
     if (fitting.empty()) return;
-    result_.best = Plan{.model = model_, .cluster = cluster_, .job = job_,
-                        .memory_limit_bytes = limit_, .strategy = fitting.front().strategy,
-                        .predicted = fitting.front().predicted, .search = result_.counts};
+    result_.best = Plan{.model = model_,
+                        .cluster = cluster_,
+                        .job = job_,
+                        .memory_limit_bytes = limit_,
+                        .strategy = fitting.front().strategy,
+                        .predicted = fitting.front().predicted,
+                        .search = result_.counts};
     for (size_t i = 1; i < fitting.size() && i <= 5; ++i) {
       result_.alternatives.push_back(std::move(fitting[i]));
     }
@@ -202,7 +211,8 @@ SearchObjective parse_objective(std::string_view name) {
 SearchResult search(const ModelSpec& model, const Cluster& cluster, const Job& job,
                     const Pins& pins, int64_t memory_limit_bytes, SearchObjective objective,
                     bool exhaustive, const SearchProgress& progress) {
-  return Search(model, cluster, job, pins, memory_limit_bytes, objective, exhaustive, progress).run();
+  return Search(model, cluster, job, pins, memory_limit_bytes, objective, exhaustive, progress)
+      .run();
 }
 
 }  // namespace plimsoll

@@ -6,12 +6,12 @@
 // by that bound; when even full recompute does not fit, larger micro-batches do not either.
 #pragma once
 
+#include "planner/plan.h"
+
 #include <functional>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "planner/plan.h"
 
 namespace plimsoll {
 

@@ -1,8 +1,8 @@
 #include "planner/strategy.h"
 
-#include <algorithm>
-
 #include "base/error.h"
+
+#include <algorithm>
 
 namespace plimsoll {
 
@@ -18,9 +18,9 @@ std::string Strategy::recompute_text() const {
 }
 
 std::string Strategy::text(const Job& job) const {
-  std::string text = fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
-                                 accumulation_steps(*this, job),
-                                 accumulation_steps(*this, job) == 1 ? "" : "s");
+  std::string text =
+      fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
+                  accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
   text += " · recompute " + recompute_text();
   if (loss_chunks > 1) text += fmt::format(" · loss in {} chunks", loss_chunks);
   return text;
@@ -34,8 +34,9 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
     if (value > 1) {
-      throw bad_input(fmt::format("--{} {}: this version plans data parallelism alone", name, value),
-                      fmt::format("use --{} 1", name));
+      throw bad_input(
+          fmt::format("--{} {}: this version plans data parallelism alone", name, value),
+          fmt::format("use --{} 1", name));
     }
   };
   degree("tp", strategy.tp);

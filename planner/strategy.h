@@ -1,12 +1,12 @@
 // How a job is split: one value for every choice that a plan makes (D4 of the design).
 #pragma once
 
+#include "models/model.h"
+#include "planner/job.h"
+
 #include <cstdint>
 #include <string>
 #include <vector>
-
-#include "models/model.h"
-#include "planner/job.h"
 
 namespace plimsoll {
 

@@ -25,24 +25,36 @@ std::optional<Category> parse_category(std::string_view name) {
 
 std::string_view stream_name(Stream stream) {
   switch (stream) {
-    case Stream::kCompute: return "compute";
-    case Stream::kTensorParallel: return "tensor";
-    case Stream::kDataParallel: return "data";
-    case Stream::kPipeline: return "pipeline";
-    case Stream::kCopy: return "copy";
+    case Stream::kCompute:
+      return "compute";
+    case Stream::kTensorParallel:
+      return "tensor";
+    case Stream::kDataParallel:
+      return "data";
+    case Stream::kPipeline:
+      return "pipeline";
+    case Stream::kCopy:
+      return "copy";
   }
   return "?";
 }
 
 std::string_view pass_name(Pass pass) {
   switch (pass) {
-    case Pass::kInput: return "input";
-    case Pass::kForward: return "forward";
-    case Pass::kRecompute: return "recompute";
-    case Pass::kBackward: return "backward";
-    case Pass::kReduce: return "reduce";
-    case Pass::kUpdate: return "update";
-    case Pass::kInitialise: return "initialise";
+    case Pass::kInput:
+      return "input";
+    case Pass::kForward:
+      return "forward";
+    case Pass::kRecompute:
+      return "recompute";
+    case Pass::kBackward:
+      return "backward";
+    case Pass::kReduce:
+      return "reduce";
+    case Pass::kUpdate:
+      return "update";
+    case Pass::kInitialise:
+      return "initialise";
   }
   return "?";
 }

@@ -4,22 +4,22 @@
 // the simulator times it, the executor runs it. It is self-sufficient: nothing outside it (model,
 // planner, cost model) is needed to initialise, train, checkpoint or report.
 //
-// A rank has one buffer table and several phases (initialise, step, evaluate, …). Persistent buffers
-// live across phases at one offset; all others live inside one phase. A phase is a list of
+// A rank has one buffer table and several phases (initialise, step, evaluate, …). Persistent
+// buffers live across phases at one offset; all others live inside one phase. A phase is a list of
 // segments; a segment is a body that repeats, so a step of 768 micro-batches is no larger than one
 // of 8. Instruction `k` of iteration `i` works for micro-batch
 //     segment.first_microbatch + i * segment.microbatch_stride + instruction.microbatch
 // and touches copy (micro-batch modulo buffer.copies) of each buffer that it names.
 #pragma once
 
+#include "base/attributes.h"
+#include "base/dtype.h"
+#include "base/shape.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
-
-#include "base/attributes.h"
-#include "base/dtype.h"
-#include "base/shape.h"
 
 namespace plimsoll {
 
@@ -63,7 +63,7 @@ struct LogicalPart {
 struct LogicalTensor {
   std::vector<LogicalPart> parts;
   Initialiser initialiser;
-  std::string role;             // "parameter", "moment1", "moment2", "momentum", "state", "gradient"
+  std::string role;  // "parameter", "moment1", "moment2", "momentum", "state", "gradient"
   std::string optimizer_group;  // "matrix", "vector", "state"; weight decay is set by group
   friend bool operator==(const LogicalTensor&, const LogicalTensor&) = default;
 };
@@ -74,12 +74,12 @@ struct Buffer {
   std::string name;  // unique within the program
   Category category = Category::kActivations;
   DType dtype = DType::kF32;
-  Shape shape;                // of one copy
-  int copies = 1;             // live copies, indexed by micro-batch modulo copies
+  Shape shape;     // of one copy
+  int copies = 1;  // live copies, indexed by micro-batch modulo copies
   Place place = Place::kDevice;
-  bool persistent = false;    // live in every phase, at one offset
-  int layer = -1;             // block of the model, -1 outside the blocks
-  std::string op;             // op that owns it, for reports ("attention")
+  bool persistent = false;       // live in every phase, at one offset
+  int layer = -1;                // block of the model, -1 outside the blocks
+  std::string op;                // op that owns it, for reports ("attention")
   std::vector<int64_t> offsets;  // one for each copy, in the arena; empty before placement
   std::optional<LogicalTensor> logical;
 
@@ -117,19 +117,19 @@ struct OperandShape {
 };
 
 struct Instruction {
-  std::string op;               // registered name, e.g. "linear.backward_input", "all_reduce"
-  std::vector<int> inputs;      // buffers read, kNoBuffer for an absent operand
-  std::vector<int> outputs;     // buffers written, likewise; workspace comes last
-  uint32_t accumulate = 0;      // bit k: output k is added to (or updated in place), so also read
+  std::string op;            // registered name, e.g. "linear.backward_input", "all_reduce"
+  std::vector<int> inputs;   // buffers read, kNoBuffer for an absent operand
+  std::vector<int> outputs;  // buffers written, likewise; workspace comes last
+  uint32_t accumulate = 0;   // bit k: output k is added to (or updated in place), so also read
   Attributes attributes;
   std::vector<OperandShape> views;  // operands whose shape is not their buffer's
   Stream stream = Stream::kCompute;
-  std::vector<int> waits;       // instructions of this body, on other streams, that must be done
-  int microbatch = 0;           // relative micro-batch, see the head of this file
+  std::vector<int> waits;  // instructions of this body, on other streams, that must be done
+  int microbatch = 0;      // relative micro-batch, see the head of this file
   Pass pass = Pass::kForward;
   int layer = -1;
-  double flops = 0;             // floating point operations of this call
-  double bytes_moved = 0;       // bytes read and written by this call, for the roofline
+  double flops = 0;        // floating point operations of this call
+  double bytes_moved = 0;  // bytes read and written by this call, for the roofline
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
@@ -139,8 +139,8 @@ struct Instruction {
 }
 
 // All streams are joined between the iterations of a segment and between segments: whoever runs a
-// program starts an iteration only when every instruction of the one before is done. So the order of
-// instructions on different streams is a matter of one iteration alone (`waits`).
+// program starts an iteration only when every instruction of the one before is done. So the order
+// of instructions on different streams is a matter of one iteration alone (`waits`).
 struct Segment {
   std::string name;  // "begin", "micro-batches", "reduce", "update"
   int64_t repeat = 1;
@@ -182,11 +182,11 @@ struct Header {
   int rank = 0;
   Coordinates coordinates;
   SampleIndex samples;
-  int64_t alignment = 256;     // offsets and reserved sizes are multiples of this
-  int64_t arena_bytes = 0;     // highest end of a placed device buffer, aligned
-  int64_t outside_bytes = 0;   // driver, libraries, communicators: peak = arena + this
-  double model_flops = 0;      // of one step on this rank, by `flops_convention`
-  double hardware_flops = 0;   // with recompute
+  int64_t alignment = 256;    // offsets and reserved sizes are multiples of this
+  int64_t arena_bytes = 0;    // highest end of a placed device buffer, aligned
+  int64_t outside_bytes = 0;  // driver, libraries, communicators: peak = arena + this
+  double model_flops = 0;     // of one step on this rank, by `flops_convention`
+  double hardware_flops = 0;  // with recompute
   std::string flops_convention = "(6 N + 12 L s h) FLOPs a token";
   double peak_flops_per_second = 0;  // of the device in the precision used
   double predicted_step_seconds = 0;
@@ -216,15 +216,15 @@ inline constexpr const char* kNoiseBuffer = "small_norm_sq";  // f64 [1]: sum of
 
 // Slots of the scalars buffer: what changes from step to step is read from here, never baked in.
 enum Scalar : int {
-  kScalarStep = 0,             // 0-based
+  kScalarStep = 0,  // 0-based
   kScalarSeed = 1,
   kScalarLearningRate = 2,
   kScalarBiasCorrection1 = 3,  // 1 - beta1^(step + 1)
   kScalarBiasCorrection2 = 4,
-  kScalarGradientScale = 5,    // 1 / (valid targets of the global batch)
-  kScalarGradientNorm = 6,     // written by "clip"
-  kScalarClipFactor = 7,       // written by "clip"
-  kScalarSkipUpdate = 8,       // non-zero: the update instructions do nothing
+  kScalarGradientScale = 5,  // 1 / (valid targets of the global batch)
+  kScalarGradientNorm = 6,   // written by "clip"
+  kScalarClipFactor = 7,     // written by "clip"
+  kScalarSkipUpdate = 8,     // non-zero: the update instructions do nothing
   kNumScalars = 16,
 };
 

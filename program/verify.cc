@@ -26,6 +26,7 @@ std::vector<Violation> verify(const StepProgram& program) {
   rules::waits_earlier(program, out);
   rules::instruction_fields(program, out);
   if (!out.empty()) return out;
+  rules::operand_views(program, out);
   rules::logical_parts(program, out);
   rules::expansion_bounded(program, out);
   if (!out.empty()) return out;

@@ -59,6 +59,11 @@ void logical_parts(const StepProgram& program, Violations& out) {
       report.add("buffer '{}' of shape {}: its {} logical parts do not add up to it", buffer.name,
                  shape_text(buffer.shape), logical.parts.size());
     }
+    const bool is_pair = buffer.shape.size() == 2 && buffer.shape[0] == 2;
+    if (logical.initialiser.kind == Initialiser::Kind::kRunning && !is_pair) {
+      report.add("buffer '{}' of shape {} holds running statistics, which are [2, C]", buffer.name,
+                 shape_text(buffer.shape));
+    }
     if (!std::isfinite(logical.initialiser.scale) || logical.initialiser.scale < 0) {
       report.add("buffer '{}': initialiser scale {}", buffer.name, logical.initialiser.scale);
     }

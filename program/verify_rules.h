@@ -45,6 +45,7 @@ void phase_names_unique(const StepProgram& program, Violations& out);
 void operands_in_range(const StepProgram& program, Violations& out);
 void accumulate_bits(const StepProgram& program, Violations& out);
 void waits_earlier(const StepProgram& program, Violations& out);
+void operand_views(const StepProgram& program, Violations& out);  // assumes operands, sizes
 void instruction_fields(const StepProgram& program, Violations& out);
 void expansion_bounded(const StepProgram& program, Violations& out);
 

@@ -244,6 +244,41 @@ void waits_earlier(const StepProgram& program, Violations& out) {
   });
 }
 
+void operand_views(const StepProgram& program, Violations& out) {
+  Report report("view", out);
+  // Elements of a shape, or -1 when it has a zero, a negative or too many.
+  const auto elements = [](const Shape& shape) {
+    int64_t product = 1;
+    for (const int64_t extent : shape) {
+      if (extent < 1 || __builtin_mul_overflow(product, extent, &product)) return int64_t{-1};
+    }
+    return product;
+  };
+  for_each_instruction(program, [&](const Phase& phase, const Segment& segment, size_t k,
+                                    const Instruction& instruction) {
+    const size_t num_inputs = instruction.inputs.size();
+    for (const OperandShape& view : instruction.views) {
+      const auto operand = static_cast<size_t>(view.operand);
+      int buffer = kNoBuffer;
+      if (view.operand >= 0 && operand < num_inputs) buffer = instruction.inputs[operand];
+      if (operand >= num_inputs && operand - num_inputs < instruction.outputs.size()) {
+        buffer = instruction.outputs[operand - num_inputs];
+      }
+      if (view.operand < 0 || buffer == kNoBuffer) {
+        report.add("{}: a view of operand {}, which is absent",
+                   where(phase, segment, k, instruction), view.operand);
+        continue;
+      }
+      const Buffer& target = program.buffers[static_cast<size_t>(buffer)];
+      if (elements(view.shape) != num_elements(target.shape)) {
+        report.add("{}: operand {} views buffer '{}' of shape {} as {}",
+                   where(phase, segment, k, instruction), view.operand, target.name,
+                   shape_text(target.shape), shape_text(view.shape));
+      }
+    }
+  });
+}
+
 void instruction_fields(const StepProgram& program, Violations& out) {
   Report report("instruction", out);
   for_each_instruction(program, [&](const Phase& phase, const Segment& segment, size_t k,

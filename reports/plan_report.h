@@ -1,9 +1,9 @@
 // The console report of a plan, and of why nothing fits.
 #pragma once
 
-#include <string>
-
 #include "planner/search.h"
+
+#include <string>
 
 namespace plimsoll {
 

@@ -17,8 +17,9 @@ class Dropout final : public OpRule {
     const double p = c.attributes.get_double("p");
     c.require(p >= 0 && p < 1, fmt::format("the probability must be in [0, 1), not {}", p));
     std::vector<OutputSpec> outputs{{"", c.inputs[0]}};
-    if (c.save_rules.store_dropout_mask)
+    if (c.save_rules.store_dropout_mask) {
       outputs.push_back({"mask", {c.inputs[0].shape, DType::kU8}, Role::kStatistic});
+    }
     return outputs;
   }
 

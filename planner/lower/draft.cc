@@ -5,8 +5,11 @@
 namespace plimsoll::lowering {
 
 TensorId Draft::add(Tensor tensor, Category category) {
-  tensors.push_back({.tensor = std::move(tensor), .shares = kNoTensor, .category = category,
-                     .persistent = false, .logical = {}});
+  tensors.push_back({.tensor = std::move(tensor),
+                     .shares = kNoTensor,
+                     .category = category,
+                     .persistent = false,
+                     .logical = {}});
   return static_cast<TensorId>(tensors.size() - 1);
 }
 

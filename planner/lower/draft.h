@@ -5,13 +5,13 @@
 // (views, accumulation, in-place results) are joined by `share`.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "models/autodiff.h"
 #include "planner/job.h"
 #include "planner/strategy.h"
 #include "program/program.h"
+
+#include <string>
+#include <vector>
 
 namespace plimsoll::lowering {
 
@@ -43,8 +43,9 @@ struct DraftTensor {
 // A parameter (or state) with what training keeps for it.
 struct Trained {
   TensorId parameter = kNoTensor;
-  std::vector<TensorId> gradients;  // one a use, in order of use; the first holds the sum at the end
-  std::vector<TensorId> moments;    // optimizer state
+  std::vector<TensorId>
+      gradients;                  // one a use, in order of use; the first holds the sum at the end
+  std::vector<TensorId> moments;  // optimizer state
   TensorId master = kNoTensor;
   bool is_state = false;
 };
@@ -59,10 +60,12 @@ struct Draft {
   std::vector<Trained> trained;  // in the model's order
   TensorId scalars = kNoTensor;
   TensorId loss = kNoTensor;
-  TensorId small_norm = kNoTensor;
+  TensorId small_norm = kNoTensor;  // kNoTensor until a pass measures the noise
 
   [[nodiscard]] DraftTensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
-  [[nodiscard]] const DraftTensor& at(TensorId id) const { return tensors[static_cast<size_t>(id)]; }
+  [[nodiscard]] const DraftTensor& at(TensorId id) const {
+    return tensors[static_cast<size_t>(id)];
+  }
   TensorId add(Tensor tensor, Category category);
   // The tensor whose buffer `id` lives in.
   [[nodiscard]] TensorId owner(TensorId id) const;

@@ -1,7 +1,7 @@
 // In-place results: an operand's buffer is handed on when nobody reads it again.
-#include <algorithm>
-
 #include "planner/lower/passes.h"
+
+#include <algorithm>
 
 namespace plimsoll::lowering {
 
@@ -25,8 +25,8 @@ std::vector<int64_t> last_touches(const Draft& draft, const DraftSegment& segmen
 
 bool may_hand_on(const Draft& draft, TensorId owner) {
   const DraftTensor& tensor = draft.at(owner);
-  return !tensor.persistent && (tensor.tensor.role == Role::kActivation ||
-                                tensor.tensor.role == Role::kGradient);
+  return !tensor.persistent &&
+         (tensor.tensor.role == Role::kActivation || tensor.tensor.role == Role::kGradient);
 }
 
 }  // namespace
@@ -43,9 +43,10 @@ void share_in_place(Draft& draft) {
           if (from == kNoTensor || to == kNoTensor) continue;
           if (call.accumulated[static_cast<size_t>(pair.output)] != kNoTensor) continue;
           const TensorId owner = draft.owner(from);
-          const bool twice = std::count_if(call.inputs.begin(), call.inputs.end(), [&](TensorId id) {
-                               return id != kNoTensor && draft.owner(id) == owner;
-                             }) > 1;
+          const bool twice =
+              std::count_if(call.inputs.begin(), call.inputs.end(), [&](TensorId id) {
+                return id != kNoTensor && draft.owner(id) == owner;
+              }) > 1;
           if (twice || draft.owner(to) != to || !may_hand_on(draft, owner) ||
               last[static_cast<size_t>(owner)] != static_cast<int64_t>(i) ||
               draft.at(owner).tensor.type.bytes() != draft.at(to).tensor.type.bytes()) {

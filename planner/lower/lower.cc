@@ -59,7 +59,11 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   facts.set("beta1", job.beta1);
   facts.set("beta2", job.beta2);
   facts.set("eval_batches", job.eval_batches);
-  if (strategy.dp > 1) facts.set("noise_small_batches", strategy.dp);
+  const int64_t small_batches =
+      strategy.dp > 1 ? strategy.dp : program.header.samples.num_microbatches;
+  if (program.find_buffer(kNoiseBuffer) != kNoBuffer) {
+    facts.set("noise_small_batches", small_batches);
+  }
 }
 
 }  // namespace
@@ -70,14 +74,15 @@ double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameter
   switch (model.objective) {
     case Objective::kNextToken:
     case Objective::kMaskedToken: {
-      const double per_token =
-          6.0 * static_cast<double>(num_parameters) +
-          12.0 * static_cast<double>(model.layers) * static_cast<double>(job.seq) *
-              static_cast<double>(model.heads * model.head_dim);
+      const double per_token = 6.0 * static_cast<double>(num_parameters) +
+                               12.0 * static_cast<double>(model.layers) *
+                                   static_cast<double>(job.seq) *
+                                   static_cast<double>(model.heads * model.head_dim);
       return per_token * batch * static_cast<double>(job.seq);
     }
     case Objective::kClasses:
-    case Objective::kRegression: return 3.0 * forward_flops_a_sample * batch;
+    case Objective::kRegression:
+      return 3.0 * forward_flops_a_sample * batch;
   }
   return 0;
 }
@@ -96,18 +101,29 @@ StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strate
     if (observer) observer(pass, lowering::to_program(draft));
   };
   lowering::declare_persistent(draft, graph);
-  lowering::add_micro_batch(draft, differentiate(graph, job.gradient_type));
+  const TrainingGraph training = differentiate(graph, job.gradient_type);
+  lowering::add_micro_batch(draft, training, "step");
   done("micro-batch");
-  lowering::add_recompute(draft);
+  lowering::add_recompute(draft, "step");
   done("recompute");
-  lowering::add_accumulation(draft);
+  lowering::add_accumulation(draft, "step");
   done("accumulation");
-  lowering::add_reduction(draft);
+  lowering::add_reduction(draft, "step");
   done("reduction");
-  lowering::add_update(draft);
+  lowering::add_update(draft, "step");
   done("update");
+  // With several ranks every step measures the noise; on one, its micro-batches do in a phase of
+  // their own, because that takes a second set of gradients.
+  if (job.measure_noise && strategy.dp == 1 && draft.num_microbatches() > 1) {
+    lowering::add_micro_batch(draft, training, "step_noise");
+    lowering::add_recompute(draft, "step_noise");
+    lowering::add_measured_accumulation(draft, "step_noise");
+    lowering::add_update(draft, "step_noise");
+    done("noise");
+  }
   if (job.eval_batches > 0) {
-    lowering::add_evaluation(draft, forward_only(build_model(model, build_options(job, strategy, false))));
+    lowering::add_evaluation(draft,
+                             forward_only(build_model(model, build_options(job, strategy, false))));
     done("evaluation");
   }
   lowering::add_initialise(draft);

@@ -1,13 +1,13 @@
 // Lowering: from a model, a job and a strategy to the program of each rank.
 #pragma once
 
-#include <functional>
-#include <string>
-
 #include "models/model.h"
 #include "planner/job.h"
 #include "planner/strategy.h"
 #include "program/program.h"
+
+#include <functional>
+#include <string>
 
 namespace plimsoll {
 

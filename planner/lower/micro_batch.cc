@@ -1,8 +1,8 @@
 // Forward and backward of one micro-batch, and the evaluation's forward.
-#include <map>
-
 #include "base/error.h"
 #include "planner/lower/passes.h"
+
+#include <map>
 
 namespace plimsoll::lowering {
 
@@ -11,14 +11,19 @@ namespace {
 Category category_of(Role role) {
   switch (role) {
     case Role::kParameter:
-    case Role::kState: return Category::kParameters;
-    case Role::kInput: return Category::kInput;
+    case Role::kState:
+      return Category::kParameters;
+    case Role::kInput:
+      return Category::kInput;
     case Role::kActivation:
     case Role::kStatistic:
-    case Role::kGradient: return Category::kActivations;
-    case Role::kParameterGradient: return Category::kGradients;
+    case Role::kGradient:
+      return Category::kActivations;
+    case Role::kParameterGradient:
+      return Category::kGradients;
     case Role::kWorkspace:
-    case Role::kLoss: return Category::kWorkspace;
+    case Role::kLoss:
+      return Category::kWorkspace;
   }
   return Category::kActivations;
 }
@@ -31,9 +36,15 @@ LogicalTensor logical_of(const Tensor& tensor) {
       tensor.role == Role::kState ? "state" : (info.matrix ? "matrix" : "vector");
   logical.initialiser.scale = info.scale;
   switch (info.init) {
-    case ParameterInfo::Init::kZero: logical.initialiser.kind = Initialiser::Kind::kZero; break;
-    case ParameterInfo::Init::kOne: logical.initialiser.kind = Initialiser::Kind::kOne; break;
-    case ParameterInfo::Init::kNormal: logical.initialiser.kind = Initialiser::Kind::kNormal; break;
+    case ParameterInfo::Init::kZero:
+      logical.initialiser.kind = Initialiser::Kind::kZero;
+      break;
+    case ParameterInfo::Init::kOne:
+      logical.initialiser.kind = Initialiser::Kind::kOne;
+      break;
+    case ParameterInfo::Init::kNormal:
+      logical.initialiser.kind = Initialiser::Kind::kNormal;
+      break;
     case ParameterInfo::Init::kUniform:
       logical.initialiser.kind = Initialiser::Kind::kUniform;
       break;
@@ -44,9 +55,11 @@ LogicalTensor logical_of(const Tensor& tensor) {
   for (const ParameterPart& part : info.parts) {
     Shape shape = tensor.type.shape;
     shape.front() = part.rows;
-    logical.parts.push_back({.name = part.name, .global_shape = shape,
+    logical.parts.push_back({.name = part.name,
+                             .global_shape = shape,
                              .box_start = std::vector<int64_t>(shape.size(), 0),
-                             .box_extent = shape, .transposed = part.transposed});
+                             .box_extent = shape,
+                             .transposed = part.transposed});
   }
   return logical;
 }
@@ -117,10 +130,15 @@ DraftSegment clear_loss(const Draft& draft) {
 }
 
 TensorId declare(Draft& draft, const std::string& name, TensorType type, Category category) {
-  const TensorId id =
-      draft.add({.name = name, .type = std::move(type), .role = Role::kState, .layer = -1,
-                 .op = "step", .input_field = "", .view_of = kNoTensor, .parameter = {}},
-                category);
+  const TensorId id = draft.add({.name = name,
+                                 .type = std::move(type),
+                                 .role = Role::kState,
+                                 .layer = -1,
+                                 .op = "step",
+                                 .input_field = "",
+                                 .view_of = kNoTensor,
+                                 .parameter = {}},
+                                category);
   draft.at(id).persistent = true;
   return id;
 }
@@ -138,11 +156,13 @@ void declare_persistent(Draft& draft, const Graph& graph) {
     trained.is_state = tensor.role == Role::kState;
     draft.trained.push_back(std::move(trained));
   }
-  draft.scalars = declare(draft, kScalarsBuffer, {{kNumScalars}, DType::kF64}, Category::kWorkspace);
+  draft.scalars =
+      declare(draft, kScalarsBuffer, {{kNumScalars}, DType::kF64}, Category::kWorkspace);
   draft.loss = declare(draft, kLossBuffer, {{1}, DType::kF64}, Category::kWorkspace);
 }
 
-void add_micro_batch(Draft& draft, const TrainingGraph& graph) {
+void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string& phase) {
+  for (Trained& trained : draft.trained) trained.gradients.clear();
   const std::vector<TensorId> ids = import_tensors(draft, graph);
   DraftSegment body{"micro-batches", draft.num_microbatches(), {}};
   append_loads(draft, body, graph, ids, "train");
@@ -162,8 +182,12 @@ void add_micro_batch(Draft& draft, const TrainingGraph& graph) {
   };
   attach(graph.gradients);
   attach(graph.state_gradients);
-  for (Trained& trained : draft.trained) std::erase(trained.gradients, kNoTensor);
-  draft.phase("step").segments = {clear_loss(draft), std::move(body)};
+  for (Trained& trained : draft.trained) {
+    std::erase(trained.gradients, kNoTensor);
+    PLIMSOLL_CHECK(!trained.gradients.empty(), "{} gets no gradient",
+                   draft.at(trained.parameter).tensor.name);
+  }
+  draft.phase(phase).segments = {clear_loss(draft), std::move(body)};
 }
 
 void add_evaluation(Draft& draft, const TrainingGraph& graph) {

@@ -1,5 +1,5 @@
-// The passes of lowering, in the order in which `lower()` runs them. Each takes a draft and leaves a
-// draft that `to_program` can print.
+// The passes of lowering, in the order in which `lower()` runs them. Each takes a draft and leaves
+// a draft that `to_program` can print.
 #pragma once
 
 #include "planner/lower/draft.h"
@@ -10,25 +10,31 @@ namespace plimsoll::lowering {
 // Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
 void declare_persistent(Draft& draft, const Graph& graph);
 
-// Phase "step": load, forward and backward of one micro-batch as the repeated segment.
+// A step's phase ("step" or "step_noise"): load, forward and backward of one micro-batch as the
+// repeated segment.
 // Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
-void add_micro_batch(Draft& draft, const TrainingGraph& graph);
+void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string& phase);
 
 // Layers marked for recompute run their forward again before their backward, from the tensors that
-// come from outside the layer. Needs: the micro-batch segment. Leaves: the same values, bit for bit.
-void add_recompute(Draft& draft);
+// come from outside the layer. Needs: the micro-batch segment. Leaves: the same values, bit for
+// bit.
+void add_recompute(Draft& draft, const std::string& phase);
 
 // Gradients add up over micro-batches and over the uses of a parameter.
 // Needs: one gradient tensor a use. Leaves: `trained[i].gradients[0]` holds the step's sum.
-void add_accumulation(Draft& draft);
+void add_accumulation(Draft& draft, const std::string& phase);
+
+// The same with every micro-batch's gradient in buffers of its own, whose squared norms are the
+// small batches of the noise estimator. Rounds differently from `add_accumulation`.
+void add_measured_accumulation(Draft& draft, const std::string& phase);
 
 // Data parallelism: gradients, statistics and loss are summed over the ranks.
 // Needs: accumulated gradients. Leaves: the same on every rank.
-void add_reduction(Draft& draft);
+void add_reduction(Draft& draft, const std::string& phase);
 
 // Gradient norm, clipping and the optimizer.
 // Needs: reduced gradients. Leaves: updated parameters and states.
-void add_update(Draft& draft);
+void add_update(Draft& draft, const std::string& phase);
 
 // Phase "evaluate": forward of the inference graph over the validation set.
 // Needs: declared parameters. Leaves: the sum of the losses in the loss buffer.

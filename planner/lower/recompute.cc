@@ -1,9 +1,9 @@
 // Recompute: a layer's forward runs again before its backward.
+#include "planner/lower/passes.h"
+
 #include <algorithm>
 #include <map>
 #include <set>
-
-#include "planner/lower/passes.h"
 
 namespace plimsoll::lowering {
 
@@ -26,7 +26,8 @@ class LayerRecompute {
     for (DraftCall& call : body_) {
       if (call.pass == Pass::kBackward && call.call.layer == layer_) rename(call.call.inputs);
     }
-    body_.insert(first, std::make_move_iterator(again.begin()), std::make_move_iterator(again.end()));
+    body_.insert(first, std::make_move_iterator(again.begin()),
+                 std::make_move_iterator(again.end()));
   }
 
  private:
@@ -61,9 +62,8 @@ class LayerRecompute {
     }
     for (auto c = body_.rbegin(); c != body_.rend(); ++c) {
       if (!is_forward_here(*c) || c->call.side_effect) continue;
-      const bool needed =
-          std::any_of(c->call.outputs.begin(), c->call.outputs.end(),
-                      [&](TensorId id) { return wanted_.count(id) != 0; });
+      const bool needed = std::any_of(c->call.outputs.begin(), c->call.outputs.end(),
+                                      [&](TensorId id) { return wanted_.count(id) != 0; });
       if (!needed) continue;
       for (const TensorId id : c->call.inputs) {
         if (inside(id)) wanted_.insert(id);
@@ -112,11 +112,12 @@ class LayerRecompute {
 
 }  // namespace
 
-void add_recompute(Draft& draft) {
-  DraftSegment* segment = find_segment(draft.phase("step"), "micro-batches");
+void add_recompute(Draft& draft, const std::string& phase) {
+  DraftSegment* segment = find_segment(draft.phase(phase), "micro-batches");
   for (size_t layer = 0; layer < draft.strategy->recompute.size(); ++layer) {
     switch (draft.strategy->recompute[layer]) {
-      case Recompute::kNone: break;
+      case Recompute::kNone:
+        break;
       case Recompute::kFull:
         LayerRecompute(draft, *segment, static_cast<int>(layer)).run();
         break;

@@ -1,7 +1,7 @@
 // From a draft to a StepProgram: one buffer for each set of tensors that share one.
-#include <set>
-
 #include "planner/lower/passes.h"
+
+#include <set>
 
 namespace plimsoll::lowering {
 
@@ -83,7 +83,8 @@ class Writer {
 
   std::string unique(const std::string& name) {
     std::string candidate = name;
-    for (int i = 2; !names_.insert(candidate).second; ++i) candidate = fmt::format("{}#{}", name, i);
+    for (int i = 2; !names_.insert(candidate).second; ++i)
+      candidate = fmt::format("{}#{}", name, i);
     return candidate;
   }
 

@@ -1,7 +1,7 @@
 // Accumulation over micro-batches and uses, reduction over ranks, and the optimizer.
-#include <algorithm>
-
 #include "planner/lower/passes.h"
+
+#include <algorithm>
 
 namespace plimsoll::lowering {
 
@@ -25,8 +25,14 @@ void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId 
 
 TensorId add_transient(Draft& draft, const std::string& name, TensorType type, Category category,
                        TensorId like = kNoTensor) {
-  Tensor tensor{.name = name, .type = std::move(type), .role = Role::kWorkspace, .layer = -1,
-                .op = "step", .input_field = "", .view_of = kNoTensor, .parameter = {}};
+  Tensor tensor{.name = name,
+                .type = std::move(type),
+                .role = Role::kWorkspace,
+                .layer = -1,
+                .op = "step",
+                .input_field = "",
+                .view_of = kNoTensor,
+                .parameter = {}};
   if (like != kNoTensor) {
     tensor.layer = draft.at(like).tensor.layer;
     tensor.op = draft.at(like).tensor.op;
@@ -68,6 +74,21 @@ int64_t num_trained(const Draft& draft) {
                        [](const Trained& trained) { return !trained.is_state; });
 }
 
+// Persistent: the trainer reads it after the step.
+void declare_small_norm(Draft& draft) {
+  if (draft.small_norm != kNoTensor) return;
+  draft.small_norm = draft.add({.name = kNoiseBuffer,
+                                .type = {{1}, DType::kF64},
+                                .role = Role::kState,
+                                .layer = -1,
+                                .op = "step",
+                                .input_field = "",
+                                .view_of = kNoTensor,
+                                .parameter = {}},
+                               Category::kWorkspace);
+  draft.at(draft.small_norm).persistent = true;
+}
+
 TensorId add_moment(Draft& draft, const Trained& trained, const std::string& suffix, DType dtype) {
   const DraftTensor parameter = draft.at(trained.parameter);
   Tensor tensor = parameter.tensor;
@@ -84,35 +105,34 @@ TensorId add_moment(Draft& draft, const Trained& trained, const std::string& suf
   return id;
 }
 
-DraftCall optimizer_call(Draft& draft, Trained& trained) {
+// What the optimizer keeps of a parameter, made once for all phases.
+void keep_moments(Draft& draft, Trained& trained) {
   const Job& job = *draft.job;
-  std::vector<TensorId> inputs = {trained.parameter, trained.gradients.front()};
-  std::vector<TensorId> updated = {trained.parameter};
-  const auto keep = [&](const std::string& suffix, DType dtype) {
-    trained.moments.push_back(add_moment(draft, trained, suffix, dtype));
-    inputs.push_back(trained.moments.back());
-    updated.push_back(trained.moments.back());
-  };
-  std::string op;
+  if (!trained.moments.empty() || trained.master != kNoTensor) return;
   switch (job.optimizer) {
     case Optimizer::kAdamW:
-      op = "adamw";
-      keep("moment1", job.state_type);
-      keep("moment2", job.state_type);
+      trained.moments = {add_moment(draft, trained, "moment1", job.state_type),
+                         add_moment(draft, trained, "moment2", job.state_type)};
       break;
     case Optimizer::kSgd:
-      op = "sgd";
       if (job.momentum != 0) {
-        keep("momentum", job.state_type);
-      } else {
-        inputs.push_back(kNoTensor);
+        trained.moments = {add_moment(draft, trained, "momentum", job.state_type)};
       }
       break;
   }
-  if (job.master_weights) {
-    trained.master = add_moment(draft, trained, "master", DType::kF32);
-    updated.push_back(trained.master);
-  }
+  if (job.master_weights) trained.master = add_moment(draft, trained, "master", DType::kF32);
+}
+
+DraftCall optimizer_call(Draft& draft, Trained& trained) {
+  const Job& job = *draft.job;
+  keep_moments(draft, trained);
+  std::vector<TensorId> inputs = {trained.parameter, trained.gradients.front()};
+  std::vector<TensorId> updated = {trained.parameter};
+  inputs.insert(inputs.end(), trained.moments.begin(), trained.moments.end());
+  updated.insert(updated.end(), trained.moments.begin(), trained.moments.end());
+  if (job.optimizer == Optimizer::kSgd && trained.moments.empty()) inputs.push_back(kNoTensor);
+  if (trained.master != kNoTensor) updated.push_back(trained.master);
+  const std::string op(optimizer_name(job.optimizer));
   inputs.push_back(draft.scalars);
   if (trained.master != kNoTensor) inputs.push_back(trained.master);
   DraftCall call = make_call(draft, op, std::move(inputs), updated, Pass::kUpdate);
@@ -133,8 +153,8 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
 
 }  // namespace
 
-void add_accumulation(Draft& draft) {
-  DraftPhase& step = draft.phase("step");
+void add_accumulation(Draft& draft, const std::string& phase) {
+  DraftPhase& step = draft.phase(phase);
   DraftSegment& begin = *find_segment(step, "begin");
   DraftSegment& body = *find_segment(step, "micro-batches");
   const bool many = draft.num_microbatches() > 1;
@@ -144,8 +164,8 @@ void add_accumulation(Draft& draft) {
       DraftCall* writer = find_writer(body, gradient);
       if (many) {
         const Tensor like = draft.at(gradient).tensor;
-        const TensorId sum = add_transient(draft, like.name + ".sum", like.type,
-                                           Category::kGradients, gradient);
+        const TensorId sum =
+            add_transient(draft, like.name + ".sum", like.type, Category::kGradients, gradient);
         begin.body.push_back(fill_zero(draft, sum, Pass::kForward));
         accumulate_output(draft, *writer, gradient, sum);
         gradient = sum;
@@ -160,8 +180,8 @@ void add_accumulation(Draft& draft) {
     }
     for (size_t use = 1; use < trained.gradients.size(); ++use) {
       const TensorId first = trained.gradients.front();
-      DraftCall add = make_call(draft, "add", {first, trained.gradients[use]}, {first},
-                                Pass::kReduce);
+      DraftCall add =
+          make_call(draft, "add", {first, trained.gradients[use]}, {first}, Pass::kReduce);
       add.call.flops = static_cast<double>(draft.at(first).tensor.type.elements());
       sums.body.push_back(std::move(add));
     }
@@ -169,22 +189,60 @@ void add_accumulation(Draft& draft) {
   if (!sums.body.empty()) step.segments.push_back(std::move(sums));
 }
 
-void add_reduction(Draft& draft) {
+void add_measured_accumulation(Draft& draft, const std::string& phase) {
+  declare_small_norm(draft);
+  DraftPhase& step = draft.phase(phase);
+  DraftSegment& begin = *find_segment(step, "begin");
+  DraftSegment& body = *find_segment(step, "micro-batches");
+  begin.body.push_back(fill_zero(draft, draft.small_norm, Pass::kForward));
+  const auto new_sum = [&](TensorId like) {
+    const Tensor tensor = draft.at(like).tensor;
+    const TensorId sum =
+        add_transient(draft, tensor.name + ".sum", tensor.type, Category::kGradients, like);
+    begin.body.push_back(fill_zero(draft, sum, Pass::kForward));
+    return sum;
+  };
+  const auto add_onto = [&](TensorId onto, TensorId other) {
+    DraftCall add = make_call(draft, "add", {onto, other}, {onto}, Pass::kBackward);
+    add.call.flops = static_cast<double>(draft.at(onto).tensor.type.elements());
+    body.body.push_back(std::move(add));
+  };
+  for (Trained& trained : draft.trained) {
+    const TensorId first = trained.gradients.front();
+    if (trained.is_state) {
+      const TensorId sum = new_sum(first);
+      accumulate_output(draft, *find_writer(body, first), first, sum);
+      trained.gradients = {sum};
+    } else {
+      for (size_t use = 1; use < trained.gradients.size(); ++use) {
+        add_onto(first, trained.gradients[use]);
+      }
+    }
+  }
+  const TensorId terms = add_transient(draft, "small_norm_terms",
+                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+  append_norm_terms(draft, body, terms, Pass::kBackward);
+  DraftCall total = make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kBackward);
+  accumulate_onto(total, 0, draft.small_norm);
+  body.body.push_back(std::move(total));
+  for (Trained& trained : draft.trained) {
+    if (trained.is_state) continue;
+    const TensorId sum = new_sum(trained.gradients.front());
+    add_onto(sum, trained.gradients.front());
+    trained.gradients = {sum};
+  }
+}
+
+void add_reduction(Draft& draft, const std::string& phase) {
   if (draft.strategy->dp == 1) return;
-  draft.small_norm = draft.add({.name = kNoiseBuffer, .type = {{1}, DType::kF64},
-                                .role = Role::kState, .layer = -1, .op = "step",
-                                .input_field = "", .view_of = kNoTensor, .parameter = {}},
-                               Category::kWorkspace);
-  draft.at(draft.small_norm).persistent = true;
+  declare_small_norm(draft);
   DraftSegment reduce{"reduce", 1, {}};
   // The ranks' own gradients are the small batches of the noise estimator.
-  const TensorId terms =
-      add_transient(draft, "small_norm_terms", {{num_trained(draft)}, DType::kF64},
-                    Category::kWorkspace);
+  const TensorId terms = add_transient(draft, "small_norm_terms",
+                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, reduce, terms, Pass::kReduce);
-  reduce.body.push_back(
-      make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
-  draft.phase("step").segments.push_back(std::move(reduce));
+  reduce.body.push_back(make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
+  draft.phase(phase).segments.push_back(std::move(reduce));
   // A segment of its own: collectives start when all streams have joined.
   DraftSegment exchange{"exchange", 1, {}};
   for (const Trained& trained : draft.trained) {
@@ -192,16 +250,15 @@ void add_reduction(Draft& draft) {
   }
   exchange.body.push_back(all_reduce(draft, draft.loss));
   exchange.body.push_back(all_reduce(draft, draft.small_norm));
-  draft.phase("step").segments.push_back(std::move(exchange));
+  draft.phase(phase).segments.push_back(std::move(exchange));
 }
 
-void add_update(Draft& draft) {
+void add_update(Draft& draft, const std::string& phase) {
   DraftSegment update{"update", 1, {}};
-  const TensorId terms = add_transient(draft, "norm_terms", {{num_trained(draft)}, DType::kF64},
-                                       Category::kWorkspace);
+  const TensorId terms =
+      add_transient(draft, "norm_terms", {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, update, terms, Pass::kUpdate);
-  DraftCall clip =
-      make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
+  DraftCall clip = make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);
   clip.call.attributes.set("max_norm", draft.job->clip);
   update.body.push_back(std::move(clip));
@@ -218,7 +275,7 @@ void add_update(Draft& draft) {
     ema.call.attributes.set("count", static_cast<double>(contributions));
     update.body.push_back(std::move(ema));
   }
-  draft.phase("step").segments.push_back(std::move(update));
+  draft.phase(phase).segments.push_back(std::move(update));
 }
 
 }  // namespace plimsoll::lowering

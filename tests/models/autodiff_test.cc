@@ -211,6 +211,17 @@ TEST(Autodiff, DropoutIsForTrainingAlone) {
   EXPECT_EQ(count(false), std::pair(0, 0.0));
 }
 
+// Every family's order of ops lets gradients add up where they are.
+TEST(Autodiff, BuiltInModelsNeedNoCopies) {
+  for (const ModelSpec& spec : builtin_models()) {
+    if (spec.layers > 16) continue;
+    const Graph graph = build_model(spec, {.micro_batch = 2, .seq = 8, .save_rules = {}});
+    const TrainingGraph t = differentiate(graph, DType::kF32);
+    EXPECT_THAT(kernels(t.backward), testing::Not(testing::Contains("copy"))) << spec.name;
+    EXPECT_THAT(kernels(t.backward), testing::Not(testing::Contains("add"))) << spec.name;
+  }
+}
+
 TEST(Autodiff, GraphWithoutLossIsRefused) {
   Sketch s;
   s.linear(s.features());

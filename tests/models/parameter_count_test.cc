@@ -77,7 +77,11 @@ TEST(Catalogue, LargestModelIsDifferentiatedInNoTime) {
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
   EXPECT_EQ(graph.num_layers(), 126);
   EXPECT_GT(training.backward.size(), size_t{126 * 10});
+#ifdef NDEBUG
   EXPECT_LT(seconds.count(), 0.1);
+#else
+  EXPECT_LT(seconds.count(), 5.0);  // unoptimised, perhaps with sanitizers
+#endif
 }
 
 TEST(Catalogue, TrainingLengths) {

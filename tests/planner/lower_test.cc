@@ -1,14 +1,14 @@
 // Lowering: every plan verifies, its bytes add up, and recompute and accumulation do what they say.
 #include "planner/lower/lower.h"
 
+#include "program/timeline.h"
+#include "program/verify.h"
+#include "tests/planner/random_model.h"
+
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include <set>
-
-#include "program/timeline.h"
-#include "program/verify.h"
-#include "tests/planner/random_model.h"
 
 namespace plimsoll {
 namespace {
@@ -79,7 +79,8 @@ RC_GTEST_PROP(Lower, ModelStatesAreTheClosedForm, ()) {
 TEST(Lower, OneMicroBatchOfAFoldedStepIsAllThereIs) {
   const ModelSpec model = load_model("gpt2-tiny");
   const StepProgram few = lower(model, small_job(8, 32), uniform(model, 1, Recompute::kNone), {});
-  const StepProgram many = lower(model, small_job(768, 32), uniform(model, 1, Recompute::kNone), {});
+  const StepProgram many =
+      lower(model, small_job(768, 32), uniform(model, 1, Recompute::kNone), {});
   EXPECT_EQ(step_segment(few, "micro-batches").body.size(),
             step_segment(many, "micro-batches").body.size());
   EXPECT_EQ(step_segment(many, "micro-batches").repeat, 768);
@@ -97,8 +98,7 @@ TEST(Lower, FullRecomputeOfEightLayersNeedsUnderFourFifths) {
 
 TEST(Lower, RecomputeRepeatsForwardCallsOfTheLayerAlone) {
   const ModelSpec model = load_model("gpt2-tiny");
-  const StepProgram none =
-      lower(model, small_job(2, 16), uniform(model, 2, Recompute::kNone), {});
+  const StepProgram none = lower(model, small_job(2, 16), uniform(model, 2, Recompute::kNone), {});
   Strategy strategy = uniform(model, 2, Recompute::kNone);
   strategy.recompute[0] = Recompute::kFull;
   const StepProgram one = lower(model, small_job(2, 16), strategy, {});
@@ -112,8 +112,8 @@ TEST(Lower, RecomputeRepeatsForwardCallsOfTheLayerAlone) {
     again.insert(instruction.op);
   }
   // Everything but the layer's last projection and residual, whose results leave the layer.
-  const std::multiset<std::string> expected = {"attention", "gelu",       "layer_norm", "layer_norm",
-                                               "linear",    "linear",     "linear",     "residual"};
+  const std::multiset<std::string> expected = {"attention", "gelu",   "layer_norm", "layer_norm",
+                                               "linear",    "linear", "linear",     "residual"};
   EXPECT_EQ(again, expected);
 }
 
@@ -124,8 +124,7 @@ TEST(Lower, TiedEmbeddingHasOneAccumulatorAUseOnceThereAreMoreMicroBatches) {
         lower(model, small_job(4, 16), uniform(model, micro_batch, Recompute::kNone), {});
     int count = 0;
     for (const Buffer& buffer : program.buffers) {
-      if (buffer.category == Category::kGradients &&
-          buffer.name.rfind("d.wte.weight", 0) == 0) {
+      if (buffer.category == Category::kGradients && buffer.name.rfind("d.wte.weight", 0) == 0) {
         ++count;
       }
     }
@@ -165,8 +164,9 @@ TEST(Lower, EveryPassLeavesAProgramThatCanBeLookedAt) {
                 passes.push_back(pass);
                 EXPECT_FALSE(program.phases.empty());
               });
-  EXPECT_EQ(passes, (std::vector<std::string>{"micro-batch", "recompute", "accumulation", "reduction",
-                                              "update", "initialise", "in-place", "placement"}));
+  EXPECT_EQ(passes,
+            (std::vector<std::string>{"micro-batch", "recompute", "accumulation", "reduction",
+                                      "update", "initialise", "in-place", "placement"}));
 }
 
 TEST(Lower, ModelFlopsFollowTheConvention) {

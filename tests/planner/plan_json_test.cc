@@ -1,12 +1,11 @@
 // Plan JSON: what is written reads back; what is wrong is named; no bytes crash the reader.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
-
-#include <nlohmann/json.hpp>
-
 #include "base/error.h"
 #include "planner/search.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <rapidcheck/gtest.h>
 
 namespace plimsoll {
 namespace {

@@ -1,11 +1,11 @@
 // Small random models, jobs and strategies for property tests.
 #pragma once
 
-#include <rapidcheck.h>
-
 #include "models/model.h"
 #include "planner/job.h"
 #include "planner/strategy.h"
+
+#include <rapidcheck.h>
 
 namespace plimsoll::testing {
 
@@ -46,6 +46,7 @@ inline rc::Gen<RandomCase> random_case() {
     c.job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kSgd);
     if (base == "gpt2-tiny") c.job.dropout = *rc::gen::element(0.0, 0.1);
     c.job.eval_batches = *rc::gen::inRange(0, 3);
+    c.job.measure_noise = *rc::gen::arbitrary<bool>();
     for (int64_t i = 0; i < c.model.layers; ++i) {
       c.strategy.recompute.push_back(*rc::gen::element(Recompute::kNone, Recompute::kFull));
     }

@@ -1,12 +1,12 @@
 // The search: what it prunes it may prune, and what does not fit is explained.
 #include "planner/search.h"
 
+#include "base/error.h"
+#include "tests/planner/random_model.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
-
-#include "base/error.h"
-#include "tests/planner/random_model.h"
 
 namespace plimsoll {
 namespace {
@@ -67,8 +67,8 @@ RC_GTEST_PROP(Search, RecomputingMoreNeedsNoMoreMemoryAndMoreTime, ()) {
 TEST(Search, LimitAtThePeakFitsAndOneByteLessChoosesAnother) {
   const ModelSpec model = load_model("gpt2-tiny");
   const Cluster cluster = parse_cluster("2xcpu");
-  const auto free = search(model, cluster, job_of(8, 32), {}, int64_t{1} << 40,
-                           SearchObjective::kTime);
+  const auto free =
+      search(model, cluster, job_of(8, 32), {}, int64_t{1} << 40, SearchObjective::kTime);
   const int64_t peak = free.best->predicted.peak_bytes;
   const auto same = search(model, cluster, job_of(8, 32), {}, peak, SearchObjective::kTime);
   EXPECT_EQ(same.best->strategy, free.best->strategy);
@@ -77,8 +77,8 @@ TEST(Search, LimitAtThePeakFitsAndOneByteLessChoosesAnother) {
 }
 
 TEST(Search, NothingFitsNamesTheSmallest) {
-  const auto result = search(load_model("gpt2-tiny"), parse_cluster("1xcpu"), job_of(4, 32), {}, 1000,
-                             SearchObjective::kTime);
+  const auto result = search(load_model("gpt2-tiny"), parse_cluster("1xcpu"), job_of(4, 32), {},
+                             1000, SearchObjective::kTime);
   EXPECT_FALSE(result.best.has_value());
   EXPECT_GT(result.smallest.predicted.peak_bytes, 1000);
   EXPECT_FALSE(result.smallest.predicted.peak_instruction.empty());
@@ -87,8 +87,8 @@ TEST(Search, NothingFitsNamesTheSmallest) {
 TEST(Search, MemoryObjectiveFindsTheLeastPeak) {
   const ModelSpec model = load_model("gpt2-tiny");
   const Cluster cluster = parse_cluster("1xcpu");
-  const auto found = search(model, cluster, job_of(8, 32), {}, int64_t{1} << 40,
-                            SearchObjective::kMemory, true);
+  const auto found =
+      search(model, cluster, job_of(8, 32), {}, int64_t{1} << 40, SearchObjective::kMemory, true);
   EXPECT_EQ(found.best->predicted.peak_bytes, found.smallest.predicted.peak_bytes);
 }
 

@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 namespace plimsoll {
 namespace {
@@ -191,6 +192,33 @@ TEST(BodyOrder, FollowsChainsOfWaits) {
   EXPECT_EQ(order.release(2), 4);
   EXPECT_EQ(order.release(3), 4);
   EXPECT_EQ(order.release(4), 5);
+}
+
+// Against the transitive closure, written plainly.
+RC_GTEST_PROP(BodyOrderProperty, AgreesWithTheTransitiveClosure, ()) {
+  const int size = *rc::gen::inRange(0, 25);
+  std::vector<Instruction> body(static_cast<size_t>(size));
+  std::vector<std::vector<bool>> before(body.size(), std::vector<bool>(body.size(), false));
+  for (size_t b = 0; b < body.size(); ++b) {
+    body[b].stream = static_cast<Stream>(*rc::gen::inRange(0, kNumStreams));
+    before[b][b] = true;
+    for (size_t a = 0; a < b; ++a) {
+      const bool same = body[a].stream == body[b].stream;
+      const bool waits = !same && *rc::gen::inRange(0, 6) == 0;
+      if (waits) body[b].waits.push_back(static_cast<int>(a));
+      if (!same && !waits) continue;
+      for (size_t c = 0; c <= a; ++c) before[c][b] = before[c][b] || before[c][a];
+    }
+  }
+  const BodyOrder order(body);
+  for (size_t a = 0; a < body.size(); ++a) {
+    size_t release = a + 1;
+    for (size_t b = a; b < body.size(); ++b) {
+      RC_ASSERT(order.ordered(static_cast<int64_t>(a), static_cast<int64_t>(b)) == before[a][b]);
+      if (!before[a][b]) release = b + 1;
+    }
+    RC_ASSERT(order.release(static_cast<int64_t>(a)) == static_cast<int64_t>(release));
+  }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "program/expansion.h"
 #include "program/program.h"
 
+#include <fmt/format.h>
 #include <rapidcheck.h>
 
 #include <algorithm>
@@ -53,7 +54,7 @@ inline void add_waits(std::vector<Instruction>& body) {
 
 inline Buffer random_buffer(int index) {
   Buffer buffer;
-  buffer.name = "b" + std::to_string(index);
+  buffer.name = fmt::format("b{}", index);
   buffer.category = static_cast<Category>(draw(0, kNumCategories - 1));
   if (buffer.category == Category::kInput) buffer.category = Category::kActivations;
   buffer.dtype = static_cast<DType>(draw(0, 7));
@@ -69,7 +70,7 @@ inline void make_persistent(Buffer& buffer) {
   buffer.persistent = true;
   buffer.copies = 1;
   LogicalPart part;
-  part.name = "t." + buffer.name;
+  part.name = fmt::format("t.{}", buffer.name);
   part.global_shape = buffer.shape;
   part.box_start.assign(buffer.shape.size(), 0);
   part.box_extent = buffer.shape;
@@ -80,7 +81,7 @@ inline void make_persistent(Buffer& buffer) {
 // defines.
 inline Instruction random_instruction(const std::vector<int>& all, const std::set<int>& defined) {
   Instruction out;
-  out.op = "op" + std::to_string(draw(0, 5));
+  out.op = fmt::format("op{}", draw(0, 5));
   for (int n = draw(0, 3); n > 0; --n) {
     const int buffer = all[static_cast<size_t>(draw(0, static_cast<int>(all.size()) - 1))];
     out.inputs.push_back(defined.count(buffer) != 0 ? buffer : kNoBuffer);
@@ -139,11 +140,14 @@ inline StepProgram random_program(const RandomProgramOptions& options = {}) {
     }
     for (int s = draw(1, 3); s > 0; --s) {
       const int64_t repeat = draw(0, 2) == 0 ? 1 : draw(1, static_cast<int>(options.max_repeat));
-      builder.segment("s" + std::to_string(s), repeat, draw(0, 5), draw(0, 3));
+      builder.segment(fmt::format("s{}", s), repeat, draw(0, 5), draw(0, 3));
       std::set<int> here = defined;  // and buffers with one copy that this body defines
       std::vector<Instruction> body;
       for (int k = draw(0, 8); k > 0; --k) {
         Instruction next = internal::random_instruction(all, here);
+        if (next.inputs.size() > 0 && next.inputs[0] != kNoBuffer && draw(0, 3) == 0) {
+          next.views = {{0, {1, num_elements(builder.buffer(next.inputs[0]).shape)}}};
+        }
         next.microbatch = draw(0, 2);
         if (options.streams && draw(0, 1) == 0) next.stream = static_cast<Stream>(draw(0, 4));
         for (const int b : next.outputs) {

@@ -232,6 +232,26 @@ const std::vector<Breach> kBreaches = {
        }
      }},
 
+    {"ViewOfNothing", "view", "operand 5, which is absent",
+     [](StepProgram& p) {
+       instruction(p, 1, 1).views = {{5, {16}}};
+     }},
+    {"ViewOfAbsentOperand", "view", "operand 2, which is absent",
+     [](StepProgram& p) {
+       instruction(p, 1, 1).views = {{2, {16}}};
+     }},
+    {"ViewOfOtherSize", "view", "views buffer 'x' of shape [4, 4] as [4, 5]",
+     [](StepProgram& p) {
+       instruction(p, 1, 1).views = {{1, {2, 8}}, {3, {4, 5}}};
+     }},
+    {"ViewOverflow", "view", "views buffer 'x'",
+     [](StepProgram& p) {
+       instruction(p, 1, 1).views = {{3, {kHuge, kHuge}}};
+     }},
+    {"RunningShape", "logical-tensor", "running statistics",
+     [](StepProgram& p) {
+       p.buffers[kWeight].logical->initialiser.kind = Initialiser::Kind::kRunning;
+     }},
     {"BoxOutside", "logical-tensor", "does not lie inside",
      [](StepProgram& p) { p.buffers[kWeight].logical->parts[1].box_start[0] = 6; }},
     {"BoxOverflow", "logical-tensor", "does not lie inside",
