@@ -24,7 +24,6 @@ void install_handlers() {
   action.sa_flags = static_cast<int>(SA_RESETHAND);
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-  std::signal(SIGPIPE, SIG_IGN);
 }
 
 // The word that is no subcommand, when that is what is wrong.
@@ -79,6 +78,8 @@ int main(int argc, char** argv) {
     return fail(error.what(), error.hint(), error.code());
   } catch (const std::bad_alloc&) {
     return fail("out of host memory", "use a smaller model or fewer devices", ExitCode::kRunFailed);
+  } catch (const std::exception& error) {
+    return fail(error.what(), "", ExitCode::kRunFailed);
   }
   return context.exit_code;
 }

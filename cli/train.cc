@@ -109,6 +109,9 @@ void report_end(const TrainResult& result, double seconds, Context& context) {
   std::string losses;
   if (result.final_loss) losses += fmt::format(" · loss {:.4f}", *result.final_loss);
   if (result.validation_loss) losses += fmt::format(" · validation {:.4f}", *result.validation_loss);
+  if (result.validation_accuracy) {
+    losses += fmt::format(" · accuracy {:.1f} %", *result.validation_accuracy * 100);
+  }
   if (result.noise_scale) losses += fmt::format(" · noise scale {:.1f}", *result.noise_scale);
   const char* verb = result.stop == StopReason::kInterrupted ? "Interrupted" : "Finished";
   fmt::print("{:>12}  {} steps in {} ({}){}\n", verb, format_count(result.steps),
@@ -161,7 +164,7 @@ void run(const TrainArguments& a, Context& context) {
   const TrainResult result = train(programs, *data, options, callbacks);
   printer.finish();
   if (!out.empty()) {
-    write_file(out + "/summary.json", summary_json(result, options, context.command_line));
+    write_file(out + "/summary.json", summary_json(result, environment(options, context.command_line)));
   }
   report_end(result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
              context);

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 namespace plimsoll::cli {
 
@@ -73,47 +72,14 @@ std::string final_table(const TrainResult& r) {
   return text;
 }
 
-std::string summary_json(const TrainResult& r, const TrainOptions& options,
-                         const std::string& command_line) {
-  using Json = nlohmann::ordered_json;
-  const auto optional = [](const auto& value) { return value ? Json(*value) : Json(nullptr); };
-  Json ranks = Json::array();
-  for (const RankReport& rank : r.ranks) {
-    ranks.push_back({{"rank", rank.rank},
-                     {"predicted_arena_bytes", rank.predicted_arena_bytes},
-                     {"measured_arena_bytes", rank.measured_arena_bytes},
-                     {"guard_intact", rank.guard_intact},
-                     {"predicted_peak_bytes", rank.predicted_peak_bytes},
-                     {"device_memory_bytes", rank.device_memory_bytes}});
-  }
-  const ResidentGrowth& g = r.resident;
-  const Json json = {
-      {"steps", r.steps},
-      {"final_loss", optional(r.final_loss)},
-      {"validation_loss", optional(r.validation_loss)},
-      {"best_validation_loss", optional(r.best_validation_loss)},
-      {"stopped_by", stop_reason_name(r.stop)},
-      {"resumed_from_step", r.resumed_from_step},
-      {"noise_scale", optional(r.noise_scale)},
-      {"ranks", ranks},
-      {"predicted_step_seconds", r.predicted_step_seconds},
-      {"measured_step_seconds", r.measured_step_seconds},
-      {"resident_bytes", g.after_bytes},
-      {"resident_growth",
-       {{"bytes", g.growth_bytes()},
-        {"arenas_bytes", g.arenas_bytes},
-        {"stacks_bytes", g.stacks_bytes},
-        {"matrix_library_code_and_heap_bytes", g.rest_bytes()},
-        {"data_set_bytes_before", g.data_set_bytes}}},
-      {"environment",
-       {{"version", kVersion},
-        {"commit", kCommit},
-        {"compiler", kCompiler},
-        {"blas", blas_description()},
-        {"threads_per_rank", options.threads_per_rank},
-        {"seed", options.seed},
-        {"command", command_line}}}};
-  return json.dump(2) + "\n";
+Environment environment(const TrainOptions& options, const std::string& command_line) {
+  return {{"version", kVersion},
+          {"commit", kCommit},
+          {"compiler", kCompiler},
+          {"blas", blas_description()},
+          {"threads_per_rank", std::to_string(options.threads_per_rank)},
+          {"seed", std::to_string(options.seed)},
+          {"command", command_line}};
 }
 
 }  // namespace plimsoll::cli

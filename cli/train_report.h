@@ -1,6 +1,7 @@
 // What `plimsoll train` shows and leaves behind: step lines, the final table, summary.json.
 #pragma once
 
+#include "executor/summary.h"
 #include "executor/trainer.h"
 #include "planner/plan.h"
 
@@ -32,8 +33,8 @@ class StepPrinter {
 // Predicted against measured: arena, step time, resident growth and what it consists of.
 [[nodiscard]] std::string final_table(const TrainResult& result);
 
-// D6's summary.json.
-[[nodiscard]] std::string summary_json(const TrainResult& result, const TrainOptions& options,
-                                       const std::string& command_line);
+// What the result of a run depends on, for summary.json.
+[[nodiscard]] Environment environment(const TrainOptions& options,
+                                      const std::string& command_line);
 
 }  // namespace plimsoll::cli

@@ -63,7 +63,15 @@ void mse_gradient(const KernelArgs& a) {
                   a.in[0].size(), *a.pool);
 }
 
+template <class T>
+void count_correct_rows(const KernelArgs& a) {
+  const Operand& logits = a.in[0];
+  count_correct<T>(logits.as<T>(), a.in[1].as<int32_t>(), a.out[0].as<double>(), a.accumulates(0),
+                   logits.rows(), logits.last());
+}
+
 constexpr KernelEntry kEntries[] = {
+    PLIMSOLL_KERNEL("count_correct", count_correct_rows),
     PLIMSOLL_KERNEL("cross_entropy", cross_entropy),
     PLIMSOLL_KERNEL("cross_entropy.backward", cross_entropy_gradient),
     PLIMSOLL_KERNEL("linear_cross_entropy", linear_cross_entropy),

@@ -96,6 +96,7 @@ void RankRunner::prepare() {
       InterpreterOptions{.seed = options_.seed, .poison = options_.poison});
   parts_ = persistent_parts(*interpreter_);
   loss_ = required_scalar(*interpreter_, kLossBuffer);
+  correct_ = required_scalar(*interpreter_, kCorrectBuffer);
   small_norm_ = required_scalar(*interpreter_, kNoiseBuffer);
   if (!loss_.present() || interpreter_->scalars() == nullptr) {
     throw bad_input(fmt::format("a program to be trained needs the buffers '{}' and '{}'",
@@ -225,6 +226,7 @@ void RankRunner::after_step(StepMetrics& metrics) {
   const bool is_due = options_.eval_every > 0 && state_.step % options_.eval_every == 0;
   if (evaluates_ && (is_due || state_.step == options_.steps)) {
     metrics.validation_loss = evaluate();
+    metrics.validation_accuracy = result_.validation_accuracy;
     judge_validation(*metrics.validation_loss);
   }
   if (!is_first()) return;
@@ -244,6 +246,9 @@ float RankRunner::evaluate() {
                     "give more data, or do not evaluate (--eval-batches 0)");
   }
   interpreter_->run_phase(kEvaluate);
+  if (correct_.present()) {
+    result_.validation_accuracy = *correct_.as<double>() / static_cast<double>(targets);
+  }
   return static_cast<float>(read_loss(targets, "validation loss"));
 }
 

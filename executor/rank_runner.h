@@ -45,6 +45,7 @@ class RankRunner {
   void set_scalars(int64_t valid_targets);
   void train_step();
   void after_step(StepMetrics& metrics);
+  // The validation loss; sets the accuracy in `result_` where the program counts it.
   [[nodiscard]] float evaluate();
   void judge_validation(float loss);
   void add_noise(double gradient_norm);
@@ -64,7 +65,7 @@ class RankRunner {
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0
   std::vector<PersistentPart> parts_;
-  Operand loss_, small_norm_;
+  Operand loss_, correct_, small_norm_;
 
   RunState state_;
   NoiseEstimator noise_;

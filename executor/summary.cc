@@ -33,6 +33,7 @@ std::string summary_json(const TrainResult& result, const Environment& environme
   json["final_loss"] = or_null(result.final_loss);
   json["validation_loss"] = or_null(result.validation_loss);
   json["best_validation_loss"] = or_null(result.best_validation_loss);
+  json["validation_accuracy"] = or_null(result.validation_accuracy);
   json["stopped_by"] = stop_reason_name(result.stop);
   json["resumed_from_step"] =
       result.resumed_from_step < 0 ? ordered_json(nullptr) : ordered_json(result.resumed_from_step);

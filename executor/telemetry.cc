@@ -42,14 +42,14 @@ std::string rows_before(std::string_view text, int64_t first_step) {
 
 std::string metrics_header() {
   return "step,tokens,loss,learning_rate,gradient_norm,noise_scale,step_seconds,tokens_per_second,"
-         "mfu,validation_loss\n";
+         "mfu,validation_loss,validation_accuracy\n";
 }
 
 std::string metrics_row(const StepMetrics& m) {
-  return fmt::format("{},{},{},{},{},{},{:.6g},{:.6g},{},{}\n", m.step, m.tokens, m.loss,
+  return fmt::format("{},{},{},{},{},{},{:.6g},{:.6g},{},{},{}\n", m.step, m.tokens, m.loss,
                      m.learning_rate, m.gradient_norm, cell(m.noise_scale), m.step_seconds,
                      m.tokens_per_second, m.mfu ? fmt::format("{:.6g}", *m.mfu) : "",
-                     cell(m.validation_loss));
+                     cell(m.validation_loss), cell(m.validation_accuracy));
 }
 
 MetricsWriter::MetricsWriter(std::string path, int64_t first_step) : path_(std::move(path)) {

@@ -19,6 +19,7 @@ struct StepMetrics {
   double tokens_per_second = 0;
   std::optional<double> mfu;
   std::optional<float> validation_loss;  // behind this step's update
+  std::optional<double> validation_accuracy;  // rightly classified part, of classifiers
 };
 
 // Floats are printed so that they read back to the same bits.

@@ -75,6 +75,7 @@ struct TrainResult {
   std::optional<float> final_loss;       // of the last step; empty when none was run
   std::optional<float> validation_loss;  // the last one measured
   std::optional<float> best_validation_loss;
+  std::optional<double> validation_accuracy;  // of classifiers, at the last evaluation
   StopReason stop = StopReason::kSteps;
   int signal = 0;          // when interrupted; the exit code is 128 + signal
   std::string checkpoint;  // the last one written, empty for none

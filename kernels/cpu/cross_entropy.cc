@@ -66,11 +66,24 @@ void sum_row_loss(const T* row_loss, double* loss, bool accumulate, int64_t rows
   loss[0] = accumulate ? loss[0] + total : total;
 }
 
+template <class T>
+void count_correct(const T* logits, const int32_t* targets, double* correct, bool accumulate,
+                   int64_t rows, int64_t vocabulary) {
+  int64_t count = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = logits + r * vocabulary;
+    count += std::max_element(row, row + vocabulary) - row == targets[r] ? 1 : 0;
+  }
+  const auto total = static_cast<double>(count);
+  correct[0] = accumulate ? correct[0] + total : total;
+}
+
 #define PLIMSOLL_INSTANTIATE(T)                                                                    \
   template void cross_entropy_rows<T>(const T*, const int32_t*, T*, T*, int64_t, int64_t,          \
                                       ThreadPool&);                                                \
   template void cross_entropy_backward<T>(const T*, const int32_t*, const T*, T*, double, int64_t, \
                                           int64_t, ThreadPool&);                                   \
+  template void count_correct<T>(const T*, const int32_t*, double*, bool, int64_t, int64_t);       \
   template void sum_row_loss<T>(const T*, double*, bool, int64_t);
 PLIMSOLL_INSTANTIATE(float)
 PLIMSOLL_INSTANTIATE(double)

@@ -24,4 +24,9 @@ void cross_entropy_backward(const T* logits, const int32_t* targets, const T* ls
 template <class T>
 void sum_row_loss(const T* row_loss, double* loss, bool accumulate, int64_t rows);
 
+// correct [1] (+)= number of rows whose largest logit (the first of equals) is the target's.
+template <class T>
+void count_correct(const T* logits, const int32_t* targets, double* correct, bool accumulate,
+                   int64_t rows, int64_t vocabulary);
+
 }  // namespace plimsoll

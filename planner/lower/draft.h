@@ -60,6 +60,7 @@ struct Draft {
   std::vector<Trained> trained;  // in the model's order
   TensorId scalars = kNoTensor;
   TensorId loss = kNoTensor;
+  TensorId correct = kNoTensor;     // classifiers with an evaluation
   TensorId small_norm = kNoTensor;  // kNoTensor until a pass measures the noise
 
   [[nodiscard]] DraftTensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
@@ -83,5 +84,8 @@ struct Draft {
                                   std::vector<TensorId> outputs, Pass pass);
 // Marks output k as added to in place.
 void accumulate_onto(DraftCall& call, size_t output, TensorId tensor);
+
+// Sums a tensor over the data-parallel ranks, in place.
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor);
 
 }  // namespace plimsoll::lowering

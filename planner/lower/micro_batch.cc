@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "planner/lower/passes.h"
 
+#include <algorithm>
 #include <map>
 
 namespace plimsoll::lowering {
@@ -121,12 +122,26 @@ void append_loads(Draft& draft, DraftSegment& segment, const TrainingGraph& grap
   }
 }
 
-DraftSegment clear_loss(const Draft& draft) {
+DraftSegment clear(const Draft& draft, const std::vector<TensorId>& sums) {
   DraftSegment begin{"begin", 1, {}};
-  DraftCall fill = make_call(draft, "fill", {}, {draft.loss}, Pass::kForward);
-  fill.call.attributes.set("value", 0.0);
-  begin.body.push_back(std::move(fill));
+  for (const TensorId sum : sums) {
+    DraftCall fill = make_call(draft, "fill", {}, {sum}, Pass::kForward);
+    fill.call.attributes.set("value", 0.0);
+    begin.body.push_back(std::move(fill));
+  }
   return begin;
+}
+
+// Counts rightly classified samples from the operands of the loss.
+void append_count(Draft& draft, DraftSegment& body) {
+  const auto loss = std::find_if(body.body.begin(), body.body.end(), [](const DraftCall& c) {
+    return c.call.kernel == "cross_entropy";
+  });
+  PLIMSOLL_CHECK(loss != body.body.end(), "a classifier without cross-entropy");
+  DraftCall count = make_call(draft, "count_correct", loss->call.inputs, {draft.correct},
+                              Pass::kForward);
+  accumulate_onto(count, 0, draft.correct);
+  body.body.push_back(std::move(count));
 }
 
 TensorId declare(Draft& draft, const std::string& name, TensorType type, Category category) {
@@ -187,7 +202,7 @@ void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string
     PLIMSOLL_CHECK(!trained.gradients.empty(), "{} gets no gradient",
                    draft.at(trained.parameter).tensor.name);
   }
-  draft.phase(phase).segments = {clear_loss(draft), std::move(body)};
+  draft.phase(phase).segments = {clear(draft, {draft.loss}), std::move(body)};
 }
 
 void add_evaluation(Draft& draft, const TrainingGraph& graph) {
@@ -196,13 +211,16 @@ void add_evaluation(Draft& draft, const TrainingGraph& graph) {
   DraftSegment body{"micro-batches", repeat, {}};
   append_loads(draft, body, graph, ids, "validation");
   append_calls(draft, body, graph.forward, ids, Pass::kForward);
-  std::vector<DraftSegment> segments = {clear_loss(draft), std::move(body)};
+  std::vector<TensorId> sums = {draft.loss};
+  if (draft.model->objective == Objective::kClasses) {
+    draft.correct = declare(draft, kCorrectBuffer, {{1}, DType::kF64}, Category::kWorkspace);
+    sums.push_back(draft.correct);
+    append_count(draft, body);
+  }
+  std::vector<DraftSegment> segments = {clear(draft, sums), std::move(body)};
   if (draft.strategy->dp > 1) {
-    DraftCall reduce = make_call(draft, "all_reduce", {}, {draft.loss}, Pass::kReduce);
-    accumulate_onto(reduce, 0, draft.loss);
-    reduce.stream = Stream::kDataParallel;
-    reduce.call.attributes.set("group", "dp");
-    segments.push_back({"reduce", 1, {std::move(reduce)}});
+    segments.push_back({"reduce", 1, {}});
+    for (const TensorId sum : sums) segments.back().body.push_back(all_reduce(draft, sum));
   }
   draft.phase("evaluate").segments = std::move(segments);
 }

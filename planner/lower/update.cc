@@ -46,14 +46,6 @@ DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
   return fill;
 }
 
-DraftCall all_reduce(const Draft& draft, TensorId tensor) {
-  DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
-  accumulate_onto(reduce, 0, tensor);
-  reduce.stream = Stream::kDataParallel;
-  reduce.call.attributes.set("group", "dp");
-  return reduce;
-}
-
 // Sum of squares of every gradient into one slot each of `terms`, which is cleared first.
 void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms, Pass pass) {
   segment.body.push_back(fill_zero(draft, terms, pass));

@@ -183,6 +183,11 @@ void loss_cases(bool large, Cases& cases) {
           {{0, 0}}});
   cases.push_back(c);
 
+  OpCase correct = named("count_correct");
+  correct.tensor("logits", {r, v}).targets("targets", {r}, v).output("correct", {1}, Kind::kF64);
+  correct.call({"count_correct", {"logits", "targets"}, {"correct"}, {0}, {}});
+  cases.push_back(correct);
+
   for (const int64_t chunks : {1, 3}) {
     OpCase l = named(fmt::format("linear_cross_entropy in {}", chunks), {{"chunks", chunks}});
     l.scalars().tensor("x", {r, ch}).tensor("w", {v, ch}).targets("targets", {r}, v);
