@@ -34,7 +34,7 @@ void update_adamw(const KernelArgs& a) {
 
 template <class T>
 void update_sgd(const KernelArgs& a) {
-  const double* scalars = a.in[3].as<double>();
+  const double* scalars = a.in.back().as<double>();  // momentum may be left out
   if (skips_update(scalars)) return;
   const SgdOptions options = {
       .momentum = a.attributes->get_double("momentum"),

@@ -27,7 +27,7 @@ Conv2dShape conv2d_shape(const KernelArgs& a, const Operand& x, const Operand& w
 template <class T>
 void conv2d(const KernelArgs& a) {
   const T* bias = a.in.size() > 2 ? a.in[2].as<T>() : nullptr;
-  conv2d_forward<T>(a.in[0].as<T>(), a.in[1].as<T>(), bias, a.out[0].as<T>(), a.out[1].as<T>(),
+  conv2d_forward<T>(a.in[0].as<T>(), a.in[1].as<T>(), bias, a.out[0].as<T>(), a.out.back().as<T>(),
                     conv2d_shape(a, a.in[0], a.in[1]), *a.pool);
 }
 
@@ -42,8 +42,8 @@ void conv2d_weight(const KernelArgs& a) {
   const Conv2dShape shape = conv2d_shape(a, a.in[0], a.out[0]);
   const T* dy = a.in[1].as<T>();
   conv2d_backward_weight<T>(a.in[0].as<T>(), dy, a.out[0].as<T>(), a.accumulates(0),
-                            a.out[2].as<T>(), shape, *a.pool);
-  if (a.out[1].present()) {
+                            a.out.back().as<T>(), shape, *a.pool);
+  if (a.out.size() > 2 && a.out[1].present()) {
     conv2d_backward_bias<T>(dy, a.out[1].as<T>(), a.accumulates(1), shape, *a.pool);
   }
 }

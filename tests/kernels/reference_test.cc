@@ -1,6 +1,7 @@
 // Every operation against its plain definition, in both float types.
 #include "tests/kernels/reference.h"
 
+#include "program/program.h"
 #include "tests/kernels/case_memory.h"
 
 #include <gtest/gtest.h>
@@ -65,7 +66,7 @@ TEST(Reference, UpdatesDoNothingWhenTheyAreToBeSkipped) {
       ++num_updates;
       CaseMemory memory(c, DType::kF32);
       std::vector<double> scalars = memory.values("scalars");
-      scalars[8] = 1;  // kScalarSkipUpdate
+      scalars[kScalarSkipUpdate] = 1;
       memory.set("scalars", scalars);
       for (const std::string& name : call.out) {
         if (name.empty()) continue;
