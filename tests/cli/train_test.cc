@@ -14,12 +14,12 @@ using testing::Folder;
 using testing::plimsoll;
 using ::testing::HasSubstr;
 
-struct Run {
+struct Trained {
   std::map<std::string, std::vector<std::string>> metrics;
   nlohmann::json summary;
 };
 
-Run train(const std::string& arguments) {
+Trained train(const std::string& arguments) {
   const Folder folder;
   const auto outcome = plimsoll("train " + arguments + " --out " + (folder / "run"));
   EXPECT_EQ(outcome.exit_code, 0) << arguments << "\n" << outcome.error << outcome.out;
@@ -36,7 +36,7 @@ TEST(Train, MeasuredArenaIsThePredictedOneForEveryFamily) {
         const std::string arguments = std::string(model) + " --steps 2 --global-batch 4 " + split +
                                       " --recompute " + recompute;
         SCOPED_TRACE(arguments);
-        const Run run = train(arguments);
+        const Trained run = train(arguments);
         ASSERT_FALSE(run.summary.is_null());
         for (const auto& rank : run.summary.at("ranks")) {
           EXPECT_EQ(rank.at("measured_arena_bytes"), rank.at("predicted_arena_bytes"));
@@ -66,9 +66,9 @@ TEST(Train, PlanRunsAtItsPeakAndNotWithOneByteLess) {
 TEST(Train, RecomputeIsBitwiseAndAccumulationAndRanksStayWithinRounding) {
   const std::string base =
       "gpt2-tiny --steps 12 --global-batch 8 --seq 32 --learning-rate 3e-3 --dropout 0.1 ";
-  const Run plain = train(base + "--micro-batch 4 --recompute none");
-  const Run again = train(base + "--micro-batch 4 --recompute none --threads 3");
-  const Run recomputed = train(base + "--micro-batch 4 --recompute full");
+  const Trained plain = train(base + "--micro-batch 4 --recompute none");
+  const Trained again = train(base + "--micro-batch 4 --recompute none --threads 3");
+  const Trained recomputed = train(base + "--micro-batch 4 --recompute full");
   EXPECT_EQ(again.metrics.at("loss"), plain.metrics.at("loss"));
   EXPECT_EQ(recomputed.metrics.at("loss"), plain.metrics.at("loss"));
   EXPECT_EQ(recomputed.metrics.at("validation_loss"), plain.metrics.at("validation_loss"));
@@ -77,7 +77,7 @@ TEST(Train, RecomputeIsBitwiseAndAccumulationAndRanksStayWithinRounding) {
   for (const char* split : {"--micro-batch 1", "--devices 2 --micro-batch 4",
                             "--devices 4 --micro-batch 1 --recompute full"}) {
     SCOPED_TRACE(split);
-    const Run other = train(base + split);
+    const Trained other = train(base + split);
     const auto losses = testing::numbers(other.metrics.at("loss"));
     const auto expected = testing::numbers(plain.metrics.at("loss"));
     ASSERT_EQ(losses.size(), expected.size());
@@ -88,26 +88,26 @@ TEST(Train, RecomputeIsBitwiseAndAccumulationAndRanksStayWithinRounding) {
 
 TEST(Train, ANoiseScaleComesFromRanksOrFromMicroBatches) {
   const std::string base = "gpt2-tiny --steps 30 --global-batch 8 --seq 32 --learning-rate 1e-3 ";
-  const Run ranks = train(base + "--devices 4 --micro-batch 2");
-  const Run batches = train(base + "--devices 1 --micro-batch 2 --noise-every 1");
+  const Trained ranks = train(base + "--devices 4 --micro-batch 2");
+  const Trained batches = train(base + "--devices 1 --micro-batch 2 --noise-every 1");
   ASSERT_EQ(testing::numbers(ranks.metrics.at("noise_scale")).size(), 30U);
   // The same four small batches of two samples, whichever way they are run.
   const double from_ranks = testing::numbers(ranks.metrics.at("noise_scale")).back();
   const double from_batches = testing::numbers(batches.metrics.at("noise_scale")).back();
   EXPECT_GT(from_ranks, 0);
   EXPECT_NEAR(from_batches / from_ranks, 1, 1e-2);
-  const Run none = train(base + "--micro-batch 8");
+  const Trained none = train(base + "--micro-batch 8");
   EXPECT_TRUE(testing::numbers(none.metrics.at("noise_scale")).empty());
 }
 
 TEST(Train, StopsOnTargetAndOnConvergence) {
   const std::string base = "gpt2-tiny --global-batch 8 --seq 32 --learning-rate 3e-3 --eval-every 5 ";
-  const Run target = train(base + "--steps 200 --target-loss 5.2");
+  const Trained target = train(base + "--steps 200 --target-loss 5.2");
   EXPECT_EQ(target.summary.at("stopped_by"), "target loss");
   EXPECT_LE(target.summary.at("validation_loss").get<double>(), 5.2);
   EXPECT_LT(target.summary.at("steps").get<int64_t>(), 200);
   // A learning rate too small to move the loss: three evaluations without a new best end the run.
-  const Run patience =
+  const Trained patience =
       train("mlp --global-batch 8 --steps 500 --learning-rate 1e-30 --eval-every 1 --patience 3");
   EXPECT_EQ(patience.summary.at("stopped_by"), "converged");
   EXPECT_LT(patience.summary.at("steps").get<int64_t>(), 500);
@@ -118,18 +118,18 @@ TEST(Train, AJobFileIsTheCommandLine) {
   testing::write_text(folder / "job.toml",
                       "model = \"gpt2-tiny\"\nsteps = 3\nglobal-batch = 4\nseq = 16\n"
                       "learning_rate = 0.002\nrecompute = \"full\"\n");
-  const Run from_file = train(folder / "job.toml");
-  const Run typed = train(
+  const Trained from_file = train(folder / "job.toml");
+  const Trained typed = train(
       "gpt2-tiny --steps 3 --global-batch 4 --seq 16 --learning-rate 0.002 --recompute full");
   EXPECT_EQ(from_file.metrics.at("loss"), typed.metrics.at("loss"));
-  const Run overridden = train((folder / "job.toml") + " --steps 5");
+  const Trained overridden = train((folder / "job.toml") + " --steps 5");
   EXPECT_EQ(overridden.metrics.at("loss").size(), 5U);
 }
 
 TEST(Train, ResumeIsBitwise) {
   const Folder folder;
-  const std::string base = "gpt2-tiny --global-batch 4 --seq 16 --lr-schedule constant --dropout 0.1 ";
-  const Run whole = train(base + "--steps 12");
+  const std::string base = "gpt2-tiny --global-batch 4 --seq 16 --lr-schedule constant --warmup-steps 0 --dropout 0.1 ";
+  const Trained whole = train(base + "--steps 12");
   const std::string out = folder / "run";
   ASSERT_EQ(plimsoll("train " + base + "--steps 7 --checkpoint-every 5 --out " + out).exit_code, 0);
   const auto refused = plimsoll("train " + base + "--steps 12 --out " + out);
@@ -137,9 +137,8 @@ TEST(Train, ResumeIsBitwise) {
   EXPECT_THAT(refused.error, HasSubstr("--resume"));
   ASSERT_EQ(plimsoll("train " + base + "--steps 12 --resume " + out).exit_code, 0);
   const auto metrics = testing::read_csv(out + "/metrics.csv");
-  // Warm-up depends on the number of steps: only a run with the same schedule has the same bits.
-  EXPECT_EQ(metrics.at("step").size(), 12U);
-  EXPECT_EQ(metrics.at("loss").size(), whole.metrics.at("loss").size());
+  EXPECT_EQ(metrics.at("loss"), whole.metrics.at("loss"));
+  EXPECT_EQ(metrics.at("gradient_norm"), whole.metrics.at("gradient_norm"));
 }
 
 TEST(Train, ImagesOfDigitsAreLearnt) {
@@ -147,10 +146,10 @@ TEST(Train, ImagesOfDigitsAreLearnt) {
   const std::string path =
       digits != nullptr ? digits : std::string(PLIMSOLL_SOURCE_DIR) + "/out/data/digits.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent: run scripts/digits";
-  const Run run = train("resnet-tiny --data " + path +
-                        " --global-batch 64 --steps 200 --learning-rate 3e-3 --eval-batches 2");
-  // Cross-entropy over ten classes starts at ln 10 = 2.30.
-  EXPECT_LT(run.summary.at("validation_loss").get<double>(), 0.35);
+  const Trained run = train("resnet-tiny --data " + path +
+                        " --global-batch 64 --steps 200 --learning-rate 3e-3 --eval-batches 3");
+  // The last 179 images, never seen: chance is 10%, the run reaches about 95%.
+  EXPECT_GT(run.summary.at("validation_accuracy").get<double>(), 0.93);
 }
 
 }  // namespace

@@ -34,13 +34,14 @@ StepMetrics some_metrics(int64_t step) {
 
 TEST(Telemetry, ARowHasACellForEveryHeading) {
   StepMetrics metrics = some_metrics(3);
-  EXPECT_EQ(metrics_row(metrics), "3,400,2.5,0.001,0.75,,0.01,10000,,\n");
+  EXPECT_EQ(metrics_row(metrics), "3,400,2.5,0.001,0.75,,0.01,10000,,,\n");
   metrics.noise_scale = 12.5;
   metrics.mfu = 0.25;
   metrics.validation_loss = 2.25F;
-  EXPECT_EQ(metrics_row(metrics), "3,400,2.5,0.001,0.75,12.5,0.01,10000,0.25,2.25\n");
+  metrics.validation_accuracy = 0.5;
+  EXPECT_EQ(metrics_row(metrics), "3,400,2.5,0.001,0.75,12.5,0.01,10000,0.25,2.25,0.5\n");
   const std::string heading = metrics_header();
-  EXPECT_EQ(std::count(heading.begin(), heading.end(), ','), 9);
+  EXPECT_EQ(std::count(heading.begin(), heading.end(), ','), 10);
 }
 
 RC_GTEST_PROP(Telemetry, LossesReadBackToTheSameFloat, (uint32_t bits)) {

@@ -226,6 +226,18 @@ void cross_entropy(const KernelArgs& a) {
   softmax_losses(in(a, 0), a.in[1].as<int32_t>(), a, a.in[0].rows(), a.in[0].last());
 }
 
+void count_correct(const KernelArgs& a) {
+  const int64_t v = a.in[0].last();
+  out(a, 0)[0] = 0;
+  for (int64_t r = 0; r < a.in[0].rows(); ++r) {
+    int64_t best = 0;
+    for (int64_t i = 1; i < v; ++i) {
+      if (in(a, 0)[r * v + i] > in(a, 0)[r * v + best]) best = i;
+    }
+    out(a, 0)[0] += best == a.in[1].as<int32_t>()[r] ? 1 : 0;
+  }
+}
+
 void linear_cross_entropy(const KernelArgs& a) {
   const int64_t rows = a.in[0].rows(), ch = a.in[0].last(), v = a.in[1].extent(0);
   std::vector<double> logits(static_cast<size_t>(rows * v));
@@ -401,6 +413,7 @@ KernelFunction find_reference(std::string_view op) {
       {"clip", clip},
       {"conv2d", conv2d},
       {"copy", copy},
+      {"count_correct", count_correct},
       {"cross_entropy", cross_entropy},
       {"dropout", dropout},
       {"ema", ema},
