@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstdlib>
 
 namespace plimsoll {
 namespace {
@@ -31,12 +32,12 @@ ModelSpec golden_spec(const test::GoldenShape& shape) {
   return spec;
 }
 
-std::vector<StepMetrics> train_golden(Strategy strategy) {
+std::vector<StepMetrics> train_golden(Strategy strategy, const test::GoldenShape& shape = {},
+                                      int64_t seq = 32, double learning_rate = 1e-3) {
   const test::Scratch scratch;
-  const test::GoldenShape shape;
   Job job;
   job.global_batch = 4;
-  job.seq = 32;
+  job.seq = seq;
   job.decay_all = true;
   job.clip = 0;
   strategy.recompute.resize(static_cast<size_t>(shape.layers), Recompute::kNone);
@@ -46,12 +47,13 @@ std::vector<StepMetrics> train_golden(Strategy strategy) {
 
   TrainOptions options;
   options.steps = 10;
-  options.schedule.learning_rate = 1e-3;
+  options.schedule.learning_rate = learning_rate;
   options.init_file = scratch.write("model.bin", test::golden_model(shape));
   options.threads_per_rank = 1;
   options.poison = true;
   const auto data =
-      open_data(scratch.write("tokens.bin", test::token_file(test::golden_tokens(4 * 32 + 1, 256))),
+      open_data(scratch.write("tokens.bin",
+                              test::token_file(test::golden_tokens(4 * seq + 1, shape.vocabulary))),
                 describe_data(first), {.validation_fraction = 0, .shuffle = false});
   std::vector<StepMetrics> steps;
   TrainCallbacks callbacks;
@@ -103,6 +105,26 @@ TEST(Golden, NaiveAttentionAndChunkedLoss) {
   strategy.attention = "naive";
   strategy.loss_chunks = 4;
   expect_golden(train_golden(strategy));
+}
+
+// The published size: needs 3 GB and minutes, so it runs when it is asked for.
+TEST(Golden, Gpt2Of124MillionParameters) {
+  if (std::getenv("PLIMSOLL_SLOW_TESTS") == nullptr) GTEST_SKIP() << "set PLIMSOLL_SLOW_TESTS";
+  constexpr std::array<double, 10> kLargeLosses = {10.975815, 9.500202, 8.458118, 8.006205,
+                                                   6.514649,  5.823186, 5.475216, 4.647362,
+                                                   3.928743,  3.331662};
+  const test::GoldenShape shape{.positions = 1024,
+                                .vocabulary = 50257,
+                                .layers = 12,
+                                .heads = 12,
+                                .channels = 768,
+                                .padded = 50304};
+  const std::vector<StepMetrics> steps = train_golden(strategy_of(1, 4), shape, 64, 1e-4);
+  ASSERT_EQ(steps.size(), kLargeLosses.size());
+  EXPECT_NEAR(steps[0].gradient_norm, 18.08139, 1e-5 * 18.08139);
+  for (size_t i = 0; i < kLargeLosses.size(); ++i) {
+    EXPECT_NEAR(steps[i].loss, kLargeLosses[i], 2e-4) << "step " << i;
+  }
 }
 
 }  // namespace

@@ -2,12 +2,10 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "executor/summary.h"
 #include "tests/executor/scratch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <rapidcheck/gtest.h>
 
 #include <bit>
@@ -93,30 +91,6 @@ TEST(Telemetry, AFolderThatDoesNotExistIsAFailedRun) {
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), ExitCode::kRunFailed);
   }
-}
-
-TEST(Summary, HasTheFieldsThatOthersRead) {
-  TrainResult result;
-  result.steps = 20;
-  result.final_loss = 1.5F;
-  result.ranks = {{.rank = 0,
-                   .predicted_arena_bytes = 1024,
-                   .measured_arena_bytes = 1024,
-                   .guard_intact = true,
-                   .predicted_peak_bytes = 2048,
-                   .device_memory_bytes = 4096}};
-  result.measured_step_seconds = 0.25;
-  const auto json =
-      nlohmann::json::parse(summary_json(result, {{"seed", "7"}, {"command", "plimsoll \xff"}}));
-  for (const char* name :
-       {"steps", "final_loss", "resumed_from_step", "ranks", "predicted_step_seconds",
-        "measured_step_seconds", "resident_bytes", "environment"}) {
-    EXPECT_TRUE(json.contains(name)) << name;
-  }
-  EXPECT_TRUE(json["resumed_from_step"].is_null());
-  EXPECT_EQ(json["ranks"][0]["measured_arena_bytes"], 1024);
-  EXPECT_EQ(json["ranks"][0]["device_memory_bytes"], 4096);
-  EXPECT_EQ(json["environment"]["seed"], "7");
 }
 
 }  // namespace
