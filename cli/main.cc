@@ -1,8 +1,8 @@
 // The binary: parses, calls, prints. Errors go to stderr with what to do; exit codes are in D6 of
 // the design (base/error.h).
 #include "base/error.h"
-#include "cli/context.h"
 #include "base/spelling.h"
+#include "cli/context.h"
 
 #include <fmt/format.h>
 

@@ -45,7 +45,8 @@ int64_t num_devices(const TrainArguments& a, const std::optional<Plan>& plan) {
 Plan adopt_plan(Plan plan, const std::string& file, const ModelSpec& model, int64_t devices,
                 int64_t device_memory) {
   if (plan.model.name != model.name || count_parameters(plan.model) != count_parameters(model)) {
-    throw bad_input(fmt::format("{} is a plan for {}, not for {}", file, plan.model.name, model.name));
+    throw bad_input(
+        fmt::format("{} is a plan for {}, not for {}", file, plan.model.name, model.name));
   }
   if (plan.job.precision != DType::kF32) {
     throw bad_input(fmt::format("{}: {} is planned, but cpu devices run fp32 alone", file,
@@ -54,8 +55,8 @@ Plan adopt_plan(Plan plan, const std::string& file, const ModelSpec& model, int6
   }
   if (!plan.cluster.device.shares_cores) {
     plan.cluster = parse_cluster(fmt::format("{}xcpu", devices));
-    plan.predicted =
-        predict(lower_plan(plan.model, plan.cluster, plan.job, plan.strategy), plan.cluster, plan.job);
+    plan.predicted = predict(lower_plan(plan.model, plan.cluster, plan.job, plan.strategy),
+                             plan.cluster, plan.job);
   }
   plan.memory_limit_bytes = device_memory;
   return plan;
@@ -71,9 +72,9 @@ std::optional<Plan> make_plan(const TrainArguments& a, int64_t devices, int64_t 
   }
   request.job.eval_batches = a.validation_fraction > 0 || a.data.empty() ? a.eval_batches : 0;
   request.job.measure_noise = a.noise_every > 0;
-  request.memory_limit_bytes =
-      a.job.memory_limit.empty() ? device_memory
-                                 : std::min(device_memory, request.memory_limit_bytes);
+  request.memory_limit_bytes = a.job.memory_limit.empty()
+                                   ? device_memory
+                                   : std::min(device_memory, request.memory_limit_bytes);
   SearchResult result = search_with_progress(request, false);
   if (!result.best) {
     fmt::print(stderr, "error: no plan fits in {} a device\n", format_bytes(device_memory));
@@ -108,7 +109,8 @@ void report_end(const TrainResult& result, double seconds, Context& context) {
   if (!result.checkpoint.empty()) fmt::print("       Saved  {}\n", result.checkpoint);
   std::string losses;
   if (result.final_loss) losses += fmt::format(" · loss {:.4f}", *result.final_loss);
-  if (result.validation_loss) losses += fmt::format(" · validation {:.4f}", *result.validation_loss);
+  if (result.validation_loss)
+    losses += fmt::format(" · validation {:.4f}", *result.validation_loss);
   if (result.validation_accuracy) {
     losses += fmt::format(" · accuracy {:.1f} %", *result.validation_accuracy * 100);
   }
@@ -125,8 +127,9 @@ void run(const TrainArguments& a, Context& context) {
   std::optional<Plan> plan;
   if (!a.plan.empty()) plan = parse_plan_json(read_file(a.plan), a.plan);
   const int64_t devices = num_devices(a, plan);
-  options.device_memory_bytes = a.device_memory.empty() ? default_device_memory(devices)
-                                                        : parse_size(a.device_memory, "--device-memory");
+  options.device_memory_bytes = a.device_memory.empty()
+                                    ? default_device_memory(devices)
+                                    : parse_size(a.device_memory, "--device-memory");
   if (options.threads_per_rank == 0) {
     options.threads_per_rank = static_cast<int>(std::max<int64_t>(1, host_cores() / devices));
   }
@@ -139,11 +142,10 @@ void run(const TrainArguments& a, Context& context) {
   }
   const std::vector<StepProgram> programs = rank_programs(*plan);
   options.plan_hash = sha256_hex(plan_json(*plan));
-  const std::unique_ptr<DataSource> data =
-      open_data(a.data, describe_data(programs.front()),
-                {.seed = options.seed,
-                 .validation_fraction = a.validation_fraction,
-                 .shuffle = a.data_order == "shuffled"});
+  const std::unique_ptr<DataSource> data = open_data(a.data, describe_data(programs.front()),
+                                                     {.seed = options.seed,
+                                                      .validation_fraction = a.validation_fraction,
+                                                      .shuffle = a.data_order == "shuffled"});
   fmt::print("        Data  {}\n", data->description());
   fmt::print("   Allocated  {} × {} in one arena each (cap {})\n", devices,
              format_bytes(programs.front().header.arena_bytes),
@@ -164,9 +166,11 @@ void run(const TrainArguments& a, Context& context) {
   const TrainResult result = train(programs, *data, options, callbacks);
   printer.finish();
   if (!out.empty()) {
-    write_file(out + "/summary.json", summary_json(result, environment(options, context.command_line)));
+    write_file(out + "/summary.json",
+               summary_json(result, environment(options, context.command_line)));
   }
-  report_end(result, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
+  report_end(result,
+             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(),
              context);
 }
 

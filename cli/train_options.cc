@@ -4,7 +4,6 @@
 #include "base/files.h"
 
 #include <fmt/format.h>
-
 #include <toml++/toml.h>
 
 #include <cmath>
@@ -38,9 +37,11 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
   command.add_option("--lr-schedule", a.lr_schedule, "constant or cosine")
       ->group(run)
       ->capture_default_str();
-  command.add_option("--warmup-steps", a.warmup_steps, "default: a tenth of the steps, at most 100")
+  command
+      .add_option("--warmup-steps", a.warmup_steps, "default: a tenth of the steps, at most 100")
       ->group(run);
-  command.add_option("--eval-every", a.eval_every, "steps between evaluations, 0: at the end alone")
+  command
+      .add_option("--eval-every", a.eval_every, "steps between evaluations, 0: at the end alone")
       ->group(run)
       ->capture_default_str();
   command.add_option("--eval-batches", a.eval_batches, "global batches an evaluation, 0: none")
@@ -181,8 +182,9 @@ TrainOptions executor_options(const TrainArguments& a) {
   require(a.validation_fraction >= 0 && a.validation_fraction < 1, "--validation-fraction",
           std::to_string(a.validation_fraction));
   if ((a.target_loss || a.patience > 0) && a.eval_batches == 0) {
-    throw bad_input("--target-loss and --patience look at the validation loss, which --eval-batches "
-                    "0 turns off");
+    throw bad_input(
+        "--target-loss and --patience look at the validation loss, which --eval-batches "
+        "0 turns off");
   }
   TrainOptions options;
   options.steps = a.steps;
@@ -190,8 +192,7 @@ TrainOptions executor_options(const TrainArguments& a) {
   options.schedule.kind = parse_schedule(a.lr_schedule);
   options.schedule.learning_rate = a.learning_rate;
   options.schedule.total_steps = std::max<int64_t>(1, a.steps);
-  options.schedule.warmup_steps =
-      a.warmup_steps.value_or(std::min<int64_t>(100, a.steps / 10));
+  options.schedule.warmup_steps = a.warmup_steps.value_or(std::min<int64_t>(100, a.steps / 10));
   at_least("--warmup-steps", options.schedule.warmup_steps, 0);
   options.threads_per_rank = static_cast<int>(a.threads);
   options.eval_every = a.eval_every;

@@ -16,7 +16,8 @@ struct TrainArguments {
   std::string model;  // MODEL, or a JOB.toml
   JobArguments job;
 
-  std::string plan, data, device_memory, backend = "cpu", communicator = "threads", out, resume, init;
+  std::string plan, data, device_memory, backend = "cpu", communicator = "threads", out, resume,
+                                         init;
   std::optional<int64_t> devices;
   int64_t steps = 100;
   int64_t seed = 0;

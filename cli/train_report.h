@@ -34,7 +34,6 @@ class StepPrinter {
 [[nodiscard]] std::string final_table(const TrainResult& result);
 
 // What the result of a run depends on, for summary.json.
-[[nodiscard]] Environment environment(const TrainOptions& options,
-                                      const std::string& command_line);
+[[nodiscard]] Environment environment(const TrainOptions& options, const std::string& command_line);
 
 }  // namespace plimsoll::cli

@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "costmodel/hardware_toml.h"
 #include "base/spelling.h"
+#include "costmodel/hardware_toml.h"
 
 #include <algorithm>
 #include <charconv>

@@ -1,8 +1,8 @@
 #include "costmodel/hardware.h"
 
 #include "base/error.h"
-#include "costmodel/hardware_toml.h"
 #include "base/spelling.h"
+#include "costmodel/hardware_toml.h"
 
 #include <sched.h>
 

@@ -175,8 +175,8 @@ void RankRunner::train_step() {
   const auto begin = std::chrono::steady_clock::now();
   set_scalars(targets);
   const bool in_own_phase = program_.find_phase(kStepNoise) != nullptr;
-  const bool measures = !in_own_phase || (options_.noise_every > 0 &&
-                                          state_.step % options_.noise_every == 0);
+  const bool measures =
+      !in_own_phase || (options_.noise_every > 0 && state_.step % options_.noise_every == 0);
   interpreter_->run_phase(measures && in_own_phase ? kStepNoise : kStep);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
   step_seconds_.push_back(elapsed.count());

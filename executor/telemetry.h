@@ -18,7 +18,7 @@ struct StepMetrics {
   double step_seconds = 0;
   double tokens_per_second = 0;
   std::optional<double> mfu;
-  std::optional<float> validation_loss;  // behind this step's update
+  std::optional<float> validation_loss;       // behind this step's update
   std::optional<double> validation_accuracy;  // rightly classified part, of classifiers
 };
 

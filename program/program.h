@@ -212,7 +212,7 @@ struct StepProgram {
 // Names of buffers that the executor itself reads or writes.
 inline constexpr const char* kScalarsBuffer = "scalars";      // f64 [kNumScalars], see below
 inline constexpr const char* kLossBuffer = "loss";            // f64 [1]: sum over the global batch
-inline constexpr const char* kCorrectBuffer = "correct";  // f64 [1]: rightly classified samples
+inline constexpr const char* kCorrectBuffer = "correct";      // f64 [1]: rightly classified samples
 inline constexpr const char* kNoiseBuffer = "small_norm_sq";  // f64 [1]: sum of |g_small|^2
 
 // Slots of the scalars buffer: what changes from step to step is read from here, never baked in.

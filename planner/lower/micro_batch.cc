@@ -138,8 +138,8 @@ void append_count(Draft& draft, DraftSegment& body) {
     return c.call.kernel == "cross_entropy";
   });
   PLIMSOLL_CHECK(loss != body.body.end(), "a classifier without cross-entropy");
-  DraftCall count = make_call(draft, "count_correct", loss->call.inputs, {draft.correct},
-                              Pass::kForward);
+  DraftCall count =
+      make_call(draft, "count_correct", loss->call.inputs, {draft.correct}, Pass::kForward);
   accumulate_onto(count, 0, draft.correct);
   body.body.push_back(std::move(count));
 }

@@ -11,8 +11,8 @@ namespace plimsoll {
 namespace {
 
 using testing::Folder;
-using testing::plimsoll;
 using ::testing::HasSubstr;
+using testing::plimsoll;
 
 struct Trained {
   std::map<std::string, std::vector<std::string>> metrics;
@@ -31,7 +31,8 @@ Trained train(const std::string& arguments) {
 TEST(Train, MeasuredArenaIsThePredictedOneForEveryFamily) {
   for (const char* model : {"gpt2-tiny --seq 32", "llama-tiny --seq 32", "bert-tiny --seq 32",
                             "vit-tiny", "mlp", "resnet-tiny"}) {
-    for (const char* split : {"--micro-batch 4", "--micro-batch 2", "--micro-batch 2 --devices 2"}) {
+    for (const char* split :
+         {"--micro-batch 4", "--micro-batch 2", "--micro-batch 2 --devices 2"}) {
       for (const char* recompute : {"none", "full"}) {
         const std::string arguments = std::string(model) + " --steps 2 --global-batch 4 " + split +
                                       " --recompute " + recompute;
@@ -49,14 +50,15 @@ TEST(Train, MeasuredArenaIsThePredictedOneForEveryFamily) {
 
 TEST(Train, PlanRunsAtItsPeakAndNotWithOneByteLess) {
   const Folder folder;
-  ASSERT_EQ(plimsoll("plan gpt2-tiny 2xcpu --global-batch 8 --seq 32 --memory-limit 2500KiB --json " +
-                     (folder / "plan.json"))
-                .exit_code,
-            0);
+  ASSERT_EQ(
+      plimsoll("plan gpt2-tiny 2xcpu --global-batch 8 --seq 32 --memory-limit 2500KiB --json " +
+               (folder / "plan.json"))
+          .exit_code,
+      0);
   const auto plan = nlohmann::json::parse(testing::read_text(folder / "plan.json"));
   const auto peak = plan.at("predicted").at("peak_bytes").at(0).get<int64_t>();
-  const std::string command = "train gpt2-tiny --steps 2 --plan " + (folder / "plan.json") +
-                              " --device-memory ";
+  const std::string command =
+      "train gpt2-tiny --steps 2 --plan " + (folder / "plan.json") + " --device-memory ";
   EXPECT_EQ(plimsoll(command + std::to_string(peak)).exit_code, 0);
   const auto less = plimsoll(command + std::to_string(peak - 1));
   EXPECT_EQ(less.exit_code, 3);
@@ -101,7 +103,8 @@ TEST(Train, ANoiseScaleComesFromRanksOrFromMicroBatches) {
 }
 
 TEST(Train, StopsOnTargetAndOnConvergence) {
-  const std::string base = "gpt2-tiny --global-batch 8 --seq 32 --learning-rate 3e-3 --eval-every 5 ";
+  const std::string base =
+      "gpt2-tiny --global-batch 8 --seq 32 --learning-rate 3e-3 --eval-every 5 ";
   const Trained target = train(base + "--steps 200 --target-loss 5.2");
   EXPECT_EQ(target.summary.at("stopped_by"), "target loss");
   EXPECT_LE(target.summary.at("validation_loss").get<double>(), 5.2);
@@ -119,8 +122,8 @@ TEST(Train, AJobFileIsTheCommandLine) {
                       "model = \"gpt2-tiny\"\nsteps = 3\nglobal-batch = 4\nseq = 16\n"
                       "learning_rate = 0.002\nrecompute = \"full\"\n");
   const Trained from_file = train(folder / "job.toml");
-  const Trained typed = train(
-      "gpt2-tiny --steps 3 --global-batch 4 --seq 16 --learning-rate 0.002 --recompute full");
+  const Trained typed =
+      train("gpt2-tiny --steps 3 --global-batch 4 --seq 16 --learning-rate 0.002 --recompute full");
   EXPECT_EQ(from_file.metrics.at("loss"), typed.metrics.at("loss"));
   const Trained overridden = train((folder / "job.toml") + " --steps 5");
   EXPECT_EQ(overridden.metrics.at("loss").size(), 5U);
@@ -128,7 +131,8 @@ TEST(Train, AJobFileIsTheCommandLine) {
 
 TEST(Train, ResumeIsBitwise) {
   const Folder folder;
-  const std::string base = "gpt2-tiny --global-batch 4 --seq 16 --lr-schedule constant --warmup-steps 0 --dropout 0.1 ";
+  const std::string base =
+      "gpt2-tiny --global-batch 4 --seq 16 --lr-schedule constant --warmup-steps 0 --dropout 0.1 ";
   const Trained whole = train(base + "--steps 12");
   const std::string out = folder / "run";
   ASSERT_EQ(plimsoll("train " + base + "--steps 7 --checkpoint-every 5 --out " + out).exit_code, 0);
@@ -147,7 +151,7 @@ TEST(Train, ImagesOfDigitsAreLearnt) {
       digits != nullptr ? digits : std::string(PLIMSOLL_SOURCE_DIR) + "/out/data/digits.csv";
   if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent: run scripts/digits";
   const Trained run = train("resnet-tiny --data " + path +
-                        " --global-batch 64 --steps 200 --learning-rate 3e-3 --eval-batches 3");
+                            " --global-batch 64 --steps 200 --learning-rate 3e-3 --eval-batches 3");
   // The last 179 images, never seen: chance is 10%, the run reaches about 95%.
   EXPECT_GT(run.summary.at("validation_accuracy").get<double>(), 0.93);
 }
