@@ -117,6 +117,7 @@ Request resolve(const std::string& model, const std::string& cluster, const JobA
   job.momentum = a.momentum;
   job.clip = a.clip;
   job.dropout = a.dropout;
+  job.eval_batches = kEvalBatches;
   check_job(request.model, job);
   request.pins = a.pins;
   if (!a.recompute.empty()) {

@@ -10,6 +10,9 @@
 
 namespace plimsoll::cli {
 
+// Global batches of one evaluation: planned for unless a run says otherwise.
+inline constexpr int64_t kEvalBatches = 4;
+
 // What the command line says, not yet resolved.
 struct JobArguments {
   std::optional<int64_t> global_batch, seq;

@@ -42,8 +42,9 @@ int64_t num_devices(const TrainArguments& a, const std::optional<Plan>& plan) {
 }
 
 // The plan of --plan, lowered anew for the CPU devices at hand.
-Plan adopt_plan(Plan plan, const std::string& file, const ModelSpec& model, int64_t devices,
+Plan adopt_plan(Plan plan, const TrainArguments& a, const ModelSpec& model, int64_t devices,
                 int64_t device_memory) {
+  const std::string& file = a.plan;
   if (plan.model.name != model.name || count_parameters(plan.model) != count_parameters(model)) {
     throw bad_input(
         fmt::format("{} is a plan for {}, not for {}", file, plan.model.name, model.name));
@@ -55,9 +56,10 @@ Plan adopt_plan(Plan plan, const std::string& file, const ModelSpec& model, int6
   }
   if (!plan.cluster.device.shares_cores) {
     plan.cluster = parse_cluster(fmt::format("{}xcpu", devices));
-    plan.predicted = predict(lower_plan(plan.model, plan.cluster, plan.job, plan.strategy),
-                             plan.cluster, plan.job);
   }
+  plan.job.eval_batches = a.eval_batches.value_or(plan.job.eval_batches);
+  plan.predicted = predict(lower_plan(plan.model, plan.cluster, plan.job, plan.strategy),
+                           plan.cluster, plan.job);
   plan.memory_limit_bytes = device_memory;
   return plan;
 }
@@ -70,7 +72,8 @@ std::optional<Plan> make_plan(const TrainArguments& a, int64_t devices, int64_t 
                                 dtype_name(request.job.precision)),
                     "leave --precision out");
   }
-  request.job.eval_batches = a.validation_fraction > 0 || a.data.empty() ? a.eval_batches : 0;
+  const bool validates = a.validation_fraction > 0 || a.data.empty();
+  request.job.eval_batches = validates ? a.eval_batches.value_or(kEvalBatches) : 0;
   request.job.measure_noise = a.noise_every > 0;
   request.memory_limit_bytes = a.job.memory_limit.empty()
                                    ? device_memory
@@ -134,7 +137,7 @@ void run(const TrainArguments& a, Context& context) {
     options.threads_per_rank = static_cast<int>(std::max<int64_t>(1, host_cores() / devices));
   }
   const std::string out = prepare_run_directory(a, options);
-  plan = plan ? adopt_plan(std::move(*plan), a.plan, model, devices, options.device_memory_bytes)
+  plan = plan ? adopt_plan(std::move(*plan), a, model, devices, options.device_memory_bytes)
               : make_plan(a, devices, options.device_memory_bytes);
   if (!plan) {
     context.exit_code = static_cast<int>(ExitCode::kInfeasible);

@@ -44,9 +44,10 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
       .add_option("--eval-every", a.eval_every, "steps between evaluations, 0: at the end alone")
       ->group(run)
       ->capture_default_str();
-  command.add_option("--eval-batches", a.eval_batches, "global batches an evaluation, 0: none")
-      ->group(run)
-      ->capture_default_str();
+  command
+      .add_option("--eval-batches", a.eval_batches,
+                  "global batches an evaluation, 0: none (default 4, or what --plan says)")
+      ->group(run);
   command.add_option("--target-loss", a.target_loss, "stop at this validation loss")->group(run);
   command.add_option("--patience", a.patience, "stop after so many evaluations without a new best")
       ->group(run)
@@ -168,7 +169,7 @@ TrainOptions executor_options(const TrainArguments& a) {
   at_least("--steps", a.steps, 0);
   at_least("--seed", a.seed, 0);
   at_least("--eval-every", a.eval_every, 0);
-  at_least("--eval-batches", a.eval_batches, 0);
+  at_least("--eval-batches", a.eval_batches.value_or(0), 0);
   at_least("--patience", a.patience, 0);
   at_least("--checkpoint-every", a.checkpoint_every, 0);
   at_least("--keep-checkpoints", a.keep_checkpoints, 1);
@@ -181,7 +182,7 @@ TrainOptions executor_options(const TrainArguments& a) {
           std::to_string(a.learning_rate));
   require(a.validation_fraction >= 0 && a.validation_fraction < 1, "--validation-fraction",
           std::to_string(a.validation_fraction));
-  if ((a.target_loss || a.patience > 0) && a.eval_batches == 0) {
+  if ((a.target_loss || a.patience > 0) && a.eval_batches.value_or(1) == 0) {
     throw bad_input(
         "--target-loss and --patience look at the validation loss, which --eval-batches "
         "0 turns off");

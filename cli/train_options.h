@@ -24,7 +24,8 @@ struct TrainArguments {
   double learning_rate = 1e-3;
   std::string lr_schedule = "cosine";
   std::optional<int64_t> warmup_steps;  // a tenth of the steps, at most 100
-  int64_t eval_every = 0, eval_batches = 4, patience = 0;
+  int64_t eval_every = 0, patience = 0;
+  std::optional<int64_t> eval_batches;  // the plan's, kEvalBatches without one
   std::optional<double> target_loss;
   int64_t checkpoint_every = 0, keep_checkpoints = 2;
   std::string batch, profile;
