@@ -1,6 +1,7 @@
 #include "planner/strategy.h"
 
 #include "base/error.h"
+#include "models/stage.h"
 
 #include <algorithm>
 
@@ -30,6 +31,32 @@ int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
   return job.global_batch / (strategy.dp * strategy.micro_batch);
 }
 
+std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
+  if (!strategy.stage_bounds.empty()) return strategy.stage_bounds;
+  return even_stages(static_cast<int>(model.layers), strategy.pp);
+}
+
+namespace {
+
+void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
+  if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
+  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
+    throw bad_input(
+        fmt::format("--schedule {}: this version plans 1f1b and gpipe", strategy.schedule));
+  }
+  if (strategy.pp == 1) return;
+  const std::vector<int> bounds = stage_bounds(model, strategy);
+  bool good = static_cast<int>(bounds.size()) == strategy.pp + 1 && bounds.front() == 0 &&
+              bounds.back() == model.layers;
+  for (size_t i = 1; good && i < bounds.size(); ++i) good = bounds[i] > bounds[i - 1];
+  if (!good) {
+    throw bad_input(fmt::format("the stage bounds do not cut {} layers into {} stages",
+                                model.layers, strategy.pp));
+  }
+}
+
+}  // namespace
+
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
@@ -40,13 +67,13 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
     }
   };
   degree("tp", strategy.tp);
-  degree("pp", strategy.pp);
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
   if (strategy.zero != 0 || strategy.sequence_parallel || strategy.interleave != 1) {
     throw bad_input("ZeRO, sequence parallelism and interleaving are not planned by this version",
                     "leave --zero, --sequence-parallel and --interleave out");
   }
+  check_pipeline(model, strategy);
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
   if (strategy.micro_batch < 1) {
     throw bad_input(fmt::format("--micro-batch {} is not positive", strategy.micro_batch));

@@ -17,7 +17,8 @@ struct Strategy {
   int zero = 0;
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  // or "gpipe"
+  std::vector<int> stage_bounds;  // first layer of each stage and the number of layers; empty: even
   int interleave = 1;
   std::vector<Recompute> recompute;  // of each layer
   std::string attention = "flash";
@@ -35,6 +36,9 @@ struct Strategy {
 
 // Micro-batches of a rank in one step.
 [[nodiscard]] int64_t accumulation_steps(const Strategy& strategy, const Job& job);
+
+// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
+[[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
 
 // Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
 // this version plans no such split (tensor, pipeline, context, expert parallel, ZeRO).

@@ -19,12 +19,14 @@ struct DraftCall {
   KernelCall call;
   Pass pass = Pass::kForward;
   Stream stream = Stream::kCompute;
+  int microbatch = 0;  // relative to the iteration's
 };
 
 struct DraftSegment {
   std::string name;
   int64_t repeat = 1;
   std::vector<DraftCall> body;
+  int64_t first_microbatch = 0;
 };
 
 struct DraftPhase {
@@ -38,6 +40,7 @@ struct DraftTensor {
   Category category = Category::kActivations;
   bool persistent = false;
   std::optional<LogicalTensor> logical;
+  int64_t copies = 1;  // micro-batches whose value is alive at once
 };
 
 // A parameter (or state) with what training keeps for it.
@@ -48,12 +51,15 @@ struct Trained {
   std::vector<TensorId> moments;  // optimizer state
   TensorId master = kNoTensor;
   bool is_state = false;
+  bool shared = false;          // the first stage has it too and counts it in the gradient norm
+  bool in_other_stage = false;  // gradients are summed over the stages that have it
 };
 
 struct Draft {
   const ModelSpec* model = nullptr;
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
+  int stage = 0;  // of strategy->pp
 
   std::vector<DraftTensor> tensors;
   std::vector<DraftPhase> phases;
@@ -85,7 +91,7 @@ struct Draft {
 // Marks output k as added to in place.
 void accumulate_onto(DraftCall& call, size_t output, TensorId tensor);
 
-// Sums a tensor over the data-parallel ranks, in place.
-[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor);
+// Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group);
 
 }  // namespace plimsoll::lowering
