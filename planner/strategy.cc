@@ -21,6 +21,7 @@ std::string Strategy::text(const Job& job) const {
   std::string text =
       fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
                   accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
+  if (zero > 0) text += fmt::format(" · ZeRO-{}{}", zero, zero_prefetch ? " with prefetch" : "");
   text += " · recompute " + recompute_text();
   if (loss_chunks > 1) text += fmt::format(" · loss in {} chunks", loss_chunks);
   return text;
@@ -29,6 +30,34 @@ std::string Strategy::text(const Job& job) const {
 int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
   return job.global_batch / (strategy.dp * strategy.micro_batch);
 }
+
+std::string why_not_runnable(const Strategy& strategy) {
+  if (strategy.zero > 0) {
+    return fmt::format(
+        "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
+        strategy.zero);
+  }
+  return "";
+}
+
+namespace {
+
+void check_zero(const Strategy& strategy) {
+  if (strategy.zero < 0 || strategy.zero > 3) {
+    throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
+  }
+  if (strategy.zero > 0 && strategy.dp == 1) {
+    throw bad_input(
+        fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
+        "use --zero 0, or more devices");
+  }
+  if (strategy.zero_prefetch && strategy.zero < 2) {
+    throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
+                    "prefetch goes with ZeRO-2 and ZeRO-3");
+  }
+}
+
+}  // namespace
 
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
   const auto degree = [](const char* name, int value) {
@@ -43,11 +72,12 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   degree("pp", strategy.pp);
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
-  if (strategy.zero != 0 || strategy.sequence_parallel || strategy.interleave != 1) {
-    throw bad_input("ZeRO, sequence parallelism and interleaving are not planned by this version",
-                    "leave --zero, --sequence-parallel and --interleave out");
+  if (strategy.sequence_parallel || strategy.interleave != 1) {
+    throw bad_input("sequence parallelism and interleaving are not planned by this version",
+                    "leave --sequence-parallel and --interleave out");
   }
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
+  check_zero(strategy);
   if (strategy.micro_batch < 1) {
     throw bad_input(fmt::format("--micro-batch {} is not positive", strategy.micro_batch));
   }

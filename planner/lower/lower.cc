@@ -106,7 +106,11 @@ StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strate
   done("micro-batch");
   lowering::add_recompute(draft, "step");
   done("recompute");
-  lowering::add_accumulation(draft, "step");
+  if (strategy.zero >= 2) {
+    lowering::add_sharded_accumulation(draft, "step");
+  } else {
+    lowering::add_accumulation(draft, "step");
+  }
   done("accumulation");
   lowering::add_reduction(draft, "step");
   done("reduction");
@@ -126,9 +130,14 @@ StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strate
                              forward_only(build_model(model, build_options(job, strategy, false))));
     done("evaluation");
   }
+  if (strategy.zero >= 3) {
+    lowering::shard_parameters(draft);
+    done("sharding");
+  }
   lowering::add_initialise(draft);
   done("initialise");
   lowering::share_in_place(draft);
+  lowering::order_streams(draft);
   done("in-place");
   StepProgram program = lowering::to_program(draft);
   fill_header(program, model, job, strategy, device, graph.num_parameters());

@@ -47,6 +47,7 @@ class Writer {
     }
     made.attributes = call.call.attributes;
     made.stream = call.stream;
+    made.waits = call.waits;
     made.pass = call.pass;
     made.layer = call.call.layer;
     made.flops = call.call.flops;
