@@ -143,9 +143,9 @@ RC_GTEST_PROP(Zero, GradientsAreShardsAndTheFullestBlock, ()) {
   int64_t kept = 0;
   for (const int64_t n : trained_sizes(c)) kept += reserved(shard(n, dp), 4);
   for (size_t b = 0; b < program.buffers.size(); ++b) {  // statistics of states are kept whole
-    const auto index = static_cast<int>(b);
-    if (!is_gradient(index) || scattered.count(index) != 0) continue;
-    if (program.buffers[b].op == "batch_norm") kept += program.reserved_bytes(index);
+    const Buffer& buffer = program.buffers[b];
+    const bool is_state = buffer.logical && buffer.logical->role == "state";
+    if (is_state) kept += program.reserved_bytes(static_cast<int>(b));
   }
   int64_t whole = 0;
   for (size_t i = 0; i < blocks.size(); ++i) {
