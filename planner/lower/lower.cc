@@ -123,7 +123,11 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
   done("micro-batch");
   lowering::add_recompute(draft, "step");
   done("recompute");
-  lowering::add_accumulation(draft, "step");
+  if (strategy.zero >= 2) {
+    lowering::add_sharded_accumulation(draft, "step");
+  } else {
+    lowering::add_accumulation(draft, "step");
+  }
   done("accumulation");
   lowering::add_reduction(draft, "step");
   done("reduction");
@@ -142,11 +146,16 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
     lowering::add_evaluation(draft, forward_only(part_of(*whole.evaluation)));
     done("evaluation");
   }
+  if (strategy.zero >= 3) {
+    lowering::shard_parameters(draft);
+    done("sharding");
+  }
   lowering::add_initialise(draft);
   done("initialise");
   lowering::share_in_place(draft);
   done("in-place");
   lowering::add_schedule(draft, "step");
+  lowering::order_streams(draft);
   done("schedule");
   StepProgram program = lowering::to_program(draft);
   fill_header(program, model, job, strategy, device, whole.training.num_parameters());

@@ -36,6 +36,12 @@ void add_measured_accumulation(Draft& draft, const std::string& phase);
 // Needs: accumulated gradients. Leaves: the same on every rank.
 void add_reduction(Draft& draft, const std::string& phase);
 
+// ZeRO 2 and 3, in place of add_accumulation: a block's gradients are reduced to this rank's shards
+// when its backward is done. Needs: one gradient tensor a use. Leaves: `trained[i].gradients[0]` is
+// the shard that holds the step's sum over micro-batches, uses and ranks; states as
+// add_accumulation.
+void add_sharded_accumulation(Draft& draft, const std::string& phase);
+
 // Gradient norm, clipping and the optimizer.
 // Needs: reduced gradients. Leaves: updated parameters and states.
 void add_update(Draft& draft, const std::string& phase);
@@ -43,6 +49,10 @@ void add_update(Draft& draft, const std::string& phase);
 // Phase "evaluate": forward of the inference graph over the validation set.
 // Needs: declared parameters. Leaves: the sum of the losses in the loss buffer.
 void add_evaluation(Draft& draft, const TrainingGraph& graph);
+
+// ZeRO 3: parameters become shards, which are gathered for each block that uses them.
+// Needs: all phases that use parameters. Leaves: whole parameters are transient.
+void shard_parameters(Draft& draft);
 
 // Phase "initialise": a first value for all that is persistent. Needs: all persistent tensors.
 void add_initialise(Draft& draft);
@@ -56,8 +66,11 @@ void share_in_place(Draft& draft);
 // Needs: a step's phase with buffers shared. Leaves: the same calls for every micro-batch.
 void add_schedule(Draft& draft, const std::string& phase);
 
-// The draft as a program without offsets. An instruction waits for the last instruction of another
-// stream that touches its buffers.
+// Calls on other streams wait for what they need, and are waited for.
+// Needs: bodies in their final order and buffers as they stay. Leaves: `waits` set.
+void order_streams(Draft& draft);
+
+// The draft as a program without offsets.
 [[nodiscard]] StepProgram to_program(const Draft& draft);
 
 }  // namespace plimsoll::lowering

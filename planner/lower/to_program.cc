@@ -1,56 +1,11 @@
 // From a draft to a StepProgram: one buffer for each set of tensors that share one.
 #include "planner/lower/passes.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 
 namespace plimsoll::lowering {
 
 namespace {
-
-// Where each stream last read and wrote a buffer, -1 for never.
-struct Touches {
-  std::array<int, kNumStreams> read, written;
-  Touches() {
-    read.fill(-1);
-    written.fill(-1);
-  }
-};
-
-// Instructions of one stream run in order, so waiting for the last conflicting one of each other
-// stream is enough.
-void add_waits(std::vector<Instruction>& body) {
-  std::map<int, Touches> touches;
-  for (size_t i = 0; i < body.size(); ++i) {
-    Instruction& instruction = body[i];
-    const auto own = static_cast<size_t>(instruction.stream);
-    std::array<int, kNumStreams> latest;
-    latest.fill(-1);
-    const auto look = [&](int buffer, bool writes) {
-      const auto at = touches.find(buffer);
-      if (at == touches.end()) return;
-      for (size_t s = 0; s < kNumStreams; ++s) {
-        if (s == own) continue;
-        latest[s] = std::max(latest[s], at->second.written[s]);
-        if (writes) latest[s] = std::max(latest[s], at->second.read[s]);
-      }
-    };
-    for (const int buffer : instruction.inputs) look(buffer, false);
-    for (const int buffer : instruction.outputs) look(buffer, true);
-    for (const int one : latest) {
-      if (one >= 0) instruction.waits.push_back(one);
-    }
-    std::sort(instruction.waits.begin(), instruction.waits.end());
-    for (const int buffer : instruction.inputs) {
-      if (buffer != kNoBuffer) touches[buffer].read[own] = static_cast<int>(i);
-    }
-    for (const int buffer : instruction.outputs) {
-      if (buffer != kNoBuffer) touches[buffer].written[own] = static_cast<int>(i);
-    }
-  }
-}
 
 class Writer {
  public:
@@ -76,7 +31,6 @@ class Writer {
     made.repeat = segment.repeat;
     made.first_microbatch = segment.first_microbatch;
     for (const DraftCall& call : segment.body) made.body.push_back(write(call));
-    add_waits(made.body);
     return made;
   }
 
@@ -94,6 +48,7 @@ class Writer {
     }
     made.attributes = call.call.attributes;
     made.stream = call.stream;
+    made.waits = call.waits;
     made.pass = call.pass;
     made.layer = call.call.layer;
     made.microbatch = call.microbatch;
