@@ -11,6 +11,37 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+Json experts_json(const ExpertSpec& experts) {
+  return {{"routed", experts.routed},
+          {"chosen", experts.chosen},
+          {"shared", experts.shared},
+          {"feed_forward", experts.feed_forward},
+          {"dense_layers", experts.dense_layers},
+          {"scoring", experts.scoring},
+          {"weight_scale", experts.weight_scale},
+          {"renormalise", experts.renormalise},
+          {"groups", experts.groups},
+          {"top_groups", experts.top_groups},
+          {"names", experts.names}};
+}
+
+Json latent_attention_json(const LatentAttentionSpec& latent) {
+  return {{"query_rank", latent.query_rank},
+          {"kv_rank", latent.kv_rank},
+          {"nope_dim", latent.nope_dim},
+          {"rope_dim", latent.rope_dim},
+          {"value_dim", latent.value_dim}};
+}
+
+Json yarn_json(const YarnScaling& yarn) {
+  return {{"factor", yarn.factor},
+          {"beta_fast", yarn.beta_fast},
+          {"beta_slow", yarn.beta_slow},
+          {"mscale", yarn.mscale},
+          {"mscale_all_dim", yarn.mscale_all_dim},
+          {"original_context", yarn.original_context}};
+}
+
 Json model_json(const ModelSpec& model) {
   Json json = {{"name", model.name},
                {"parameters", count_parameters(model)},
@@ -38,7 +69,14 @@ Json model_json(const ModelSpec& model) {
                {"bottleneck", model.bottleneck},
                {"small_images", model.small_images},
                {"inputs", model.inputs},
-               {"outputs", model.outputs}};
+               {"outputs", model.outputs},
+               {"attention_bias", model.attention_bias},
+               {"head_norm", model.head_norm}};
+  if (model.experts) json["experts"] = experts_json(*model.experts);
+  if (model.latent_attention) {
+    json["latent_attention"] = latent_attention_json(*model.latent_attention);
+  }
+  if (model.yarn) json["yarn"] = yarn_json(*model.yarn);
   if (model.rope_scaling) {
     json["rope_scaling"] = {{"factor", model.rope_scaling->factor},
                             {"low_freq_factor", model.rope_scaling->low_freq_factor},
@@ -175,6 +213,43 @@ class Reader {
   std::string file_, path_;
 };
 
+ExpertSpec read_experts(const Reader& json) {
+  ExpertSpec experts;
+  json.get("routed", experts.routed);
+  json.get("chosen", experts.chosen);
+  json.get("shared", experts.shared);
+  json.get("feed_forward", experts.feed_forward);
+  json.get("dense_layers", experts.dense_layers);
+  json.get("scoring", experts.scoring);
+  json.get("weight_scale", experts.weight_scale);
+  json.get("renormalise", experts.renormalise);
+  json.get("groups", experts.groups);
+  json.get("top_groups", experts.top_groups);
+  json.get("names", experts.names);
+  return experts;
+}
+
+LatentAttentionSpec read_latent_attention(const Reader& json) {
+  LatentAttentionSpec latent;
+  json.get("query_rank", latent.query_rank);
+  json.get("kv_rank", latent.kv_rank);
+  json.get("nope_dim", latent.nope_dim);
+  json.get("rope_dim", latent.rope_dim);
+  json.get("value_dim", latent.value_dim);
+  return latent;
+}
+
+YarnScaling read_yarn(const Reader& json) {
+  YarnScaling yarn;
+  json.get("factor", yarn.factor);
+  json.get("beta_fast", yarn.beta_fast);
+  json.get("beta_slow", yarn.beta_slow);
+  json.get("mscale", yarn.mscale);
+  json.get("mscale_all_dim", yarn.mscale_all_dim);
+  json.get("original_context", yarn.original_context);
+  return yarn;
+}
+
 ModelSpec read_model(const Reader& json) {
   ModelSpec model;
   json.get("name", model.name);
@@ -182,7 +257,7 @@ ModelSpec read_model(const Reader& json) {
   json.get("family", word);
   bool known = false;
   for (const Family family : {Family::kMlp, Family::kResNet, Family::kGpt2, Family::kLlama,
-                              Family::kBert, Family::kVit}) {
+                              Family::kMoe, Family::kBert, Family::kVit}) {
     if (family_name(family) == word) {
       model.family = family;
       known = true;
@@ -231,6 +306,13 @@ ModelSpec read_model(const Reader& json) {
     scaling.get("original_context", values.original_context);
     model.rope_scaling = values;
   }
+  json.get("attention_bias", model.attention_bias);
+  json.get("head_norm", model.head_norm);
+  if (json.has("experts")) model.experts = read_experts(json.child("experts"));
+  if (json.has("latent_attention")) {
+    model.latent_attention = read_latent_attention(json.child("latent_attention"));
+  }
+  if (json.has("yarn")) model.yarn = read_yarn(json.child("yarn"));
   if (model.layers < 0 || model.layers > 100000) throw json.fail("layers", "is out of range");
   return model;
 }

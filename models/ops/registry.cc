@@ -16,6 +16,7 @@ Registry make_registry() {
     const std::string_view kind = rule->kind();
     registry.emplace(kind, std::move(rule));
   };
+  add(make_all_to_all());
   add(make_attention());
   add(make_batch_norm());
   add(make_conv2d());
@@ -30,14 +31,22 @@ Registry make_registry() {
   add(make_linear());
   add(make_linear_cross_entropy());
   add(make_max_pool2d());
+  add(make_mla_attention());
+  add(make_mla_rope());
+  add(make_moe_combine());
+  add(make_moe_dispatch());
+  add(make_moe_expert_linear());
+  add(make_moe_router());
   add(make_mse());
   add(make_position_embedding());
   add(make_prepend_token());
+  add(make_qk_norm());
   add(make_relu());
   add(make_residual());
   add(make_rms_norm());
   add(make_rope());
   add(make_select_token());
+  add(make_split_columns());
   add(make_swiglu());
   return registry;
 }
