@@ -6,6 +6,7 @@
 
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace plimsoll {
@@ -20,6 +21,7 @@ struct Pipeline {
   int chunks = 1;
   SlotSeconds seconds;
   int64_t message_bytes = 0;
+  int instructions = 1;  // a slot's work is split into as many, of equal time
 };
 
 // The same times at every stage; a whole backward takes both halves.
@@ -60,11 +62,13 @@ class PipelineBuilder {
       message("receive", slot, !forward(slot), slot.chunk);
       waits = {builder_.last()};
     }
-    Instruction& work = builder_.emit("linear", {}, {});
-    work.flops = pipeline_.seconds(stage_, slot.kind);
-    work.pass = forward(slot) ? Pass::kForward : Pass::kBackward;
-    work.microbatch = static_cast<int>(slot.microbatch);
-    work.waits = waits;
+    for (int i = 0; i < pipeline_.instructions; ++i) {
+      Instruction& work = builder_.emit("linear", {}, {});
+      work.flops = pipeline_.seconds(stage_, slot.kind) / pipeline_.instructions;
+      work.pass = forward(slot) ? Pass::kForward : Pass::kBackward;
+      work.microbatch = static_cast<int>(slot.microbatch);
+      work.waits = std::exchange(waits, {});
+    }
     // Who needs this slot is the neighbour whose input it is.
     const int other = (stage_ + (forward(slot) ? 1 : pipeline_.stages - 1)) % pipeline_.stages;
     for (int chunk = 0; chunk < pipeline_.chunks; ++chunk) {
