@@ -84,7 +84,7 @@ class RankSimulator {
       message += scripts.channels[c].sends;
     }
     for (const StageScript& script : scripts.stages) {
-      stages_.push_back({StageLanes(script, !options.overlap_messages), {}, {}});
+      stages_.push_back({StageLanes(script, options), {}, {}});
       run_.num_instructions += script.num_instructions;
     }
     for (int p = 0; p < 4 * num_stages(); ++p) rates_.add_resource(1, 1);
@@ -146,12 +146,12 @@ class RankSimulator {
       case BlockKind::kCompute:
       case BlockKind::kCollective:
         count_work(slot, 1);
-        begin_work(slot);
+        begin_work(slot, noise(slot));
         return;
       case BlockKind::kSend: {
         ChannelState& channel = channels_[static_cast<size_t>(block.channel)];
         lane.message = channel.first_message + channel.started++;
-        begin_work(slot);
+        begin_work(slot, noise(slot));
         count_transit(waiting_receiver(block.channel));
         return;
       }
@@ -166,12 +166,11 @@ class RankSimulator {
     }
   }
 
-  // Time passes for the head from now on.
-  void begin_work(int slot) {
+  // Time passes for the head from now on: `factor` times its own.
+  void begin_work(int slot, double factor) {
     Lane& lane = lanes_[static_cast<size_t>(slot)];
     const Block& block = head(slot);
     lane.running = true;
-    const double factor = noise(slot);
     const bool transfer = block.kind == BlockKind::kSend || block.kind == BlockKind::kCollective;
     lane.sharing = (transfer && options_.contention && block.seconds > 0) ||
                    (block.kind == BlockKind::kCompute && shares_cores_);
@@ -290,12 +289,14 @@ class RankSimulator {
     meetings[number].push_back(slot);
     const int members = group == 0 ? num_stages() : 2;
     if (static_cast<int>(meetings[number].size()) < members) return;
+    const double factor =
+        noise(*std::min_element(meetings[number].begin(), meetings[number].end()));
     for (const int member : meetings[number]) {
       Lane& lane = lanes_[static_cast<size_t>(member)];
       lane.posted = false;
       lane.begin = now_;
       count_communicating(stage_of(member), 1);
-      begin_work(member);
+      begin_work(member, factor);
     }
     meetings[number] = {};
   }

@@ -14,8 +14,9 @@
 //   2. Its sends are in order among themselves and so are its receives, but not one to the other: a
 //      link works both ways.
 // So a send may be under way while later iterations compute: who lowers or runs a program must keep
-// the bytes of a message until it is sent. With `overlap_messages` off both rules are off, and the
-// order is the letter of program.h.
+// the bytes of a message until it is sent, and has only so many copies of them; `send_lag` says for
+// how many iterations they last. With `overlap_messages` off both rules are off, and the order is
+// the letter of program.h.
 //
 // Messages are matched first in, first out, for each (source, destination, tag). A send takes the
 // time of the transfer from its start, whether or not it is awaited; a receive ends when its
@@ -54,6 +55,9 @@ struct SimulateOptions {
   // others wait have up to a whole core each. 0: each keeps its share. Other devices ignore it.
   int64_t host_cores = 0;
   bool overlap_messages = true;
+  // An iteration starts only when the sends of all but this many iterations before it are done; 1:
+  // a send has until the end of the next iteration. Negative: nothing ever waits for a send.
+  int64_t send_lag = -1;
   bool record_events = false;  // fills SimulatedRun::events
 };
 

@@ -2,14 +2,16 @@
 
 namespace plimsoll {
 
-StageLanes::StageLanes(const StageScript& script, bool joined_pipeline)
-    : script_(&script), done_(script.blocks.size(), 0) {
+StageLanes::StageLanes(const StageScript& script, const SimulateOptions& options)
+    : script_(&script),
+      send_lag_(options.send_lag < 0 ? kEnd : options.send_lag),
+      done_(script.blocks.size(), 0) {
   for (int lane = 0; lane < kNumLanes; ++lane) {
     enter_next_segment(lane);
     if (ended(lane)) continue;
     used_.push_back(lane);
     const bool pipeline = lane == kReceiveLane || lane == kPipelineLane;
-    if (!pipeline || joined_pipeline) joined_.push_back(lane);
+    if (!pipeline || !options.overlap_messages) joined_.push_back(lane);
   }
 }
 
@@ -18,6 +20,10 @@ bool StageLanes::ready(int lane) const {
   if (cursor.block == cursor.range.begin) {
     for (const int other : joined_) {
       if (at(other).global_iteration < cursor.global_iteration) return false;
+    }
+    if (send_lag_ >= 0 &&
+        at(kPipelineLane).global_iteration < cursor.global_iteration - send_lag_) {
+      return false;
     }
   }
   const Block& block = head(lane);

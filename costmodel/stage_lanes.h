@@ -12,8 +12,8 @@ namespace plimsoll {
 
 class StageLanes {
  public:
-  // `joined_pipeline`: iterations wait for the pipeline stream as for the others.
-  StageLanes(const StageScript& script, bool joined_pipeline);
+  // Uses overlap_messages and send_lag of the options.
+  StageLanes(const StageScript& script, const SimulateOptions& options);
 
   // Lanes with anything to run, ascending.
   [[nodiscard]] const std::vector<int>& used() const { return used_; }
@@ -47,6 +47,7 @@ class StageLanes {
   void enter_next_segment(int lane);
 
   const StageScript* script_;
+  int64_t send_lag_;  // kEnd: nothing waits for sends
   std::array<Cursor, kNumLanes> cursors_;
   std::vector<int64_t> done_;  // of each block: iterations of its segment that it has done
   std::vector<int> used_;

@@ -1,5 +1,6 @@
 #include "costmodel/stage_script.h"
 
+#include "base/checked.h"
 #include "base/error.h"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 namespace plimsoll {
 
 namespace {
+
+// Of all stages, times iterations: hours of work. A file may claim anything.
+constexpr int64_t kMaxInstructions = int64_t{1} << 36;
 
 std::string tag_of(const Instruction& instruction) {
   for (const auto& [name, value] : instruction.attributes.entries()) {
@@ -64,8 +68,16 @@ class ScriptMaker {
     }
     int64_t first_iteration = 0;
     for (const Segment& segment : phase->segments) {
-      script_->segments.push_back({std::max<int64_t>(segment.repeat, 0), first_iteration, {}});
-      first_iteration += script_->segments.back().repeat;
+      const int64_t repeat = segment.body.empty() ? 0 : std::max<int64_t>(segment.repeat, 0);
+      script_->segments.push_back({repeat, first_iteration, {}});
+      const auto size = static_cast<int64_t>(segment.body.size());
+      num_instructions_ = checked_add(num_instructions_, checked_mul(repeat, size));
+      if (num_instructions_ > kMaxInstructions) {
+        throw bad_input(fmt::format("stage {}: segment '{}' repeats {} times: too much to simulate",
+                                    stage, segment.name, repeat),
+                        fmt::format("at most {} instructions in all", kMaxInstructions));
+      }
+      first_iteration += repeat;
       add_body(segment);
     }
   }
@@ -255,6 +267,7 @@ class ScriptMaker {
   bool keep_apart_;    // a block for each instruction
   bool shares_cores_;  // times of computation depend on who else computes
 
+  int64_t num_instructions_ = 0;  // so far, of all stages
   RankScripts scripts_;
   std::map<std::tuple<int, int, std::string>, int> channel_of_;
   std::vector<std::array<int64_t, 2>> stage_collectives_;  // of each stage: over "pp", "embedding"

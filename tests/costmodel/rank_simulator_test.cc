@@ -111,6 +111,28 @@ TEST(RankSimulator, SendsDoNotHoldUpTheNextIteration) {
   EXPECT_EQ(stages.run(letter).step_seconds, 3 * (2 + 5) + 1);
 }
 
+// With copies for one iteration more, the third iteration waits for the first one's send.
+TEST(RankSimulator, SendsLagAsFarAsTheirCopiesLast) {
+  Stages stages(2);
+  stages.segment(3);
+  stages.message(0, "send", "next", 5, {stages.compute(0, 2)});
+  stages.message(1, "receive", "previous", 5);
+  const auto begins = [&](int64_t lag) {
+    SimulateOptions options;
+    options.record_events = true;
+    options.send_lag = lag;
+    std::vector<double> result;
+    for (const SimulatedEvent& event : stages.run(options).events) {
+      if (event.stage == 0 && event.instruction == 0) result.push_back(event.begin);
+    }
+    return result;
+  };
+  EXPECT_EQ(begins(-1), (std::vector<double>{0, 2, 4}));
+  EXPECT_EQ(begins(2), (std::vector<double>{0, 2, 4}));
+  EXPECT_EQ(begins(1), (std::vector<double>{0, 2, 7}));
+  EXPECT_EQ(begins(0), (std::vector<double>{0, 7, 14}));
+}
+
 // On the pipeline stream a receive listed after a send does not wait for it.
 TEST(RankSimulator, LinksWorkBothWays) {
   Stages stages(2);
@@ -194,6 +216,17 @@ TEST(RankSimulator, WhatDoesNotMatchIsAnError) {
   lonely.all_reduce(1, "pp", 5, Stream::kCompute);
   expect_error([&] { (void)lonely.run(); }, ExitCode::kBadInput,
                "stage 0 has 0 collectives over group pp, stage 1 has 1");
+}
+
+TEST(RankSimulator, EndlessProgramsAreErrors) {
+  Stages stages(1);
+  stages.segment(int64_t{1} << 62);
+  for (int i = 0; i < 4; ++i) stages.compute(0, 1);
+  EXPECT_THROW((void)stages.run(), Error);
+  Stages long_one(1);
+  long_one.segment(int64_t{1} << 37);
+  long_one.compute(0, 1);
+  expect_error([&] { (void)long_one.run(); }, ExitCode::kBadInput, "too much to simulate");
 }
 
 TEST(RankSimulator, StagesThatWaitForOneAnotherAreNamed) {
