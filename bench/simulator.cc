@@ -71,3 +71,5 @@ BENCHMARK(BM_WrittenOut)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace plimsoll
+
+BENCHMARK_MAIN();

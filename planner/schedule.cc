@@ -77,7 +77,7 @@ Order zero_bubble_order(int level, int stage, int num_stages, int64_t num_microb
 
 }  // namespace
 
-std::string_view schedule_name(ScheduleKind kind) {
+std::string_view schedule_kind_name(ScheduleKind kind) {
   switch (kind) {
     case ScheduleKind::kGPipe:
       return "gpipe";
@@ -93,10 +93,10 @@ std::string_view schedule_name(ScheduleKind kind) {
   return "";
 }
 
-std::optional<ScheduleKind> parse_schedule(std::string_view name) {
+std::optional<ScheduleKind> parse_schedule_kind(std::string_view name) {
   for (int i = 0; i < kNumScheduleKinds; ++i) {
     const auto kind = static_cast<ScheduleKind>(i);
-    if (schedule_name(kind) == name) return kind;
+    if (schedule_kind_name(kind) == name) return kind;
   }
   return std::nullopt;
 }
@@ -111,9 +111,9 @@ std::vector<ScheduleSlot> schedule_order(ScheduleKind kind, int stage, int num_s
                  "stage {} of {}, {} micro-batches, {} chunks", stage, num_stages, num_microbatches,
                  num_chunks);
   if (num_chunks > 1 && kind != ScheduleKind::kInterleaved) {
-    throw bad_input(
-        fmt::format("schedule {} has one chunk a stage, not {}", schedule_name(kind), num_chunks),
-        "--interleave goes with --schedule interleaved");
+    throw bad_input(fmt::format("schedule {} has one chunk a stage, not {}",
+                                schedule_kind_name(kind), num_chunks),
+                    "--interleave goes with --schedule interleaved");
   }
   switch (kind) {
     case ScheduleKind::kGPipe:

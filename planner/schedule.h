@@ -21,8 +21,8 @@ namespace plimsoll {
 enum class ScheduleKind : uint8_t { kGPipe, k1F1B, kInterleaved, kZeroBubbleH1, kZeroBubbleH2 };
 inline constexpr int kNumScheduleKinds = 5;
 // "gpipe", "1f1b", "interleaved", "zb-h1", "zb-h2"
-[[nodiscard]] std::string_view schedule_name(ScheduleKind kind);
-[[nodiscard]] std::optional<ScheduleKind> parse_schedule(std::string_view name);
+[[nodiscard]] std::string_view schedule_kind_name(ScheduleKind kind);
+[[nodiscard]] std::optional<ScheduleKind> parse_schedule_kind(std::string_view name);
 // True for the schedules with kBackwardInput and kBackwardWeight slots in place of kBackward.
 [[nodiscard]] bool splits_backward(ScheduleKind kind);
 

@@ -34,9 +34,9 @@ std::vector<int64_t> peaks(ScheduleKind kind, int stages, int64_t microbatches, 
 TEST(Schedule, NamesAreParsedBack) {
   for (int i = 0; i < kNumScheduleKinds; ++i) {
     const auto kind = static_cast<ScheduleKind>(i);
-    EXPECT_EQ(parse_schedule(schedule_name(kind)), kind);
+    EXPECT_EQ(parse_schedule_kind(schedule_kind_name(kind)), kind);
   }
-  EXPECT_EQ(parse_schedule("zb"), std::nullopt);
+  EXPECT_EQ(parse_schedule_kind("zb"), std::nullopt);
   EXPECT_TRUE(splits_backward(ScheduleKind::kZeroBubbleH2));
   EXPECT_FALSE(splits_backward(ScheduleKind::kInterleaved));
 }
