@@ -85,7 +85,7 @@ class BodyTimer {
 
  private:
   double collective_seconds(const Instruction& instruction, Collective kind) const {
-    return collective_time_.collective_seconds(kind, collective_bytes(program_, instruction, kind),
+    return collective_time_.collective_seconds(kind, collective_bytes(program_, instruction),
                                                group_of(instruction, program_.header.coordinates),
                                                cluster_);
   }
@@ -98,17 +98,16 @@ class BodyTimer {
 
 }  // namespace
 
-double collective_bytes(const StepProgram& program, const Instruction& instruction,
-                        Collective kind) {
-  const std::vector<int>& operands = kind == Collective::kAllGather || instruction.inputs.empty()
-                                         ? instruction.outputs
-                                         : instruction.inputs;
-  double bytes = 0;
-  for (const int operand : operands) {
-    if (operand == kNoBuffer) continue;
-    bytes += static_cast<double>(program.buffers[static_cast<size_t>(operand)].bytes());
-  }
-  return bytes;
+double collective_bytes(const StepProgram& program, const Instruction& instruction) {
+  const auto sum = [&](const std::vector<int>& operands) {
+    double bytes = 0;
+    for (const int operand : operands) {
+      if (operand == kNoBuffer) continue;
+      bytes += static_cast<double>(program.buffers[static_cast<size_t>(operand)].bytes());
+    }
+    return bytes;
+  };
+  return std::max(sum(instruction.inputs), sum(instruction.outputs));
 }
 
 CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) {

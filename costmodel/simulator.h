@@ -44,9 +44,9 @@ struct SimulatedStep {
 [[nodiscard]] CollectiveGroup group_of(const Instruction& instruction,
                                        const Coordinates& coordinates);
 
-// Bytes of a collective by the convention of CollectiveTimeModel.
-[[nodiscard]] double collective_bytes(const StepProgram& program, const Instruction& instruction,
-                                      Collective kind);
+// Bytes of a collective by the convention of CollectiveTimeModel: the larger of what it reads and
+// what it writes, which is the whole tensor, in place or not.
+[[nodiscard]] double collective_bytes(const StepProgram& program, const Instruction& instruction);
 
 // Times the phase `phase` ("step") of a verified program. Throws Error (exit 2) when the program
 // has no such phase or the device cannot compute in its type.

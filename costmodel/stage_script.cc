@@ -188,7 +188,7 @@ class ScriptMaker {
   void set_collective(const Instruction& instruction, Collective kind, int64_t repeat,
                       Block& block) {
     const CollectiveGroup group = group_of(instruction, program_->header.coordinates);
-    set_transfer(kind, collective_bytes(*program_, instruction, kind), group, block);
+    set_transfer(kind, collective_bytes(*program_, instruction), group, block);
     const std::string name = instruction.attributes.get_string("group", "dp");
     if ((name == "pp" || name == "embedding") && num_stages() > 1) {
       block.kind = BlockKind::kStages;
@@ -221,8 +221,7 @@ class ScriptMaker {
     (send ? channel.sends : channel.receives) += repeat;
     block.kind = send ? BlockKind::kSend : BlockKind::kReceive;
     if (send) {
-      set_transfer(Collective::kSendReceive,
-                   collective_bytes(*program_, instruction, Collective::kSendReceive),
+      set_transfer(Collective::kSendReceive, collective_bytes(*program_, instruction),
                    group_of(instruction, program_->header.coordinates), block);
     }
   }

@@ -100,6 +100,20 @@ TEST(Simulator, StreamsJoinAtTheEndOfABody) {
   EXPECT_DOUBLE_EQ(step.step_seconds, 2 * 13 + 1);
 }
 
+// The whole tensor counts, whichever side has it: gathered (10 into 30), scattered, or in place.
+TEST(Simulator, CollectivesAreAsLargeAsTheWholeTensor) {
+  const auto bytes = [](std::vector<int> inputs, std::vector<int> outputs) {
+    Instruction instruction = all_reduce(0, Stream::kCompute);
+    instruction.inputs = std::move(inputs);
+    instruction.outputs = std::move(outputs);
+    return collective_bytes(make_program({}), instruction);
+  };
+  EXPECT_EQ(bytes({0}, {2}), 30);
+  EXPECT_EQ(bytes({2}, {0}), 30);
+  EXPECT_EQ(bytes({kNoBuffer}, {1}), 20);
+  EXPECT_EQ(bytes({1}, {}), 20);
+}
+
 TEST(Simulator, OneRankCommunicatesForNothing) {
   EXPECT_DOUBLE_EQ(
       run(make_program({segment(1, {all_reduce(2, Stream::kCompute)})}, 1)).step_seconds, 0);
