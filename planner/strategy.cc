@@ -1,6 +1,7 @@
 #include "planner/strategy.h"
 
 #include "base/error.h"
+#include "models/stage.h"
 
 #include <algorithm>
 
@@ -37,7 +38,13 @@ std::string why_not_runnable(const Strategy& strategy) {
         "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
         strategy.zero);
   }
+  if (strategy.pp > 1) return "the executor does not pass tensors between pipeline stages";
   return "";
+}
+
+std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
+  if (!strategy.stage_bounds.empty()) return strategy.stage_bounds;
+  return even_stages(static_cast<int>(model.layers), strategy.pp);
 }
 
 namespace {
@@ -57,6 +64,23 @@ void check_zero(const Strategy& strategy) {
   }
 }
 
+void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
+  if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
+  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
+    throw bad_input(
+        fmt::format("--schedule {}: this version plans 1f1b and gpipe", strategy.schedule));
+  }
+  if (strategy.pp == 1) return;
+  const std::vector<int> bounds = stage_bounds(model, strategy);
+  bool good = static_cast<int>(bounds.size()) == strategy.pp + 1 && bounds.front() == 0 &&
+              bounds.back() == model.layers;
+  for (size_t i = 1; good && i < bounds.size(); ++i) good = bounds[i] > bounds[i - 1];
+  if (!good) {
+    throw bad_input(fmt::format("the stage bounds do not cut {} layers into {} stages",
+                                model.layers, strategy.pp));
+  }
+}
+
 }  // namespace
 
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
@@ -69,13 +93,13 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
     }
   };
   degree("tp", strategy.tp);
-  degree("pp", strategy.pp);
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
   if (strategy.sequence_parallel || strategy.interleave != 1) {
     throw bad_input("sequence parallelism and interleaving are not planned by this version",
                     "leave --sequence-parallel and --interleave out");
   }
+  check_pipeline(model, strategy);
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
   check_zero(strategy);
   if (strategy.micro_batch < 1) {

@@ -20,7 +20,8 @@ struct Strategy {
   bool zero_prefetch = false;
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  // or "gpipe"
+  std::vector<int> stage_bounds;  // first layer of each stage and the number of layers; empty: even
   int interleave = 1;
   std::vector<Recompute> recompute;  // of each layer
   std::string attention = "flash";
@@ -43,6 +44,9 @@ struct Strategy {
 // it can. The one place that knows: the search plans such strategies only where nothing would run
 // them (GPU clusters).
 [[nodiscard]] std::string why_not_runnable(const Strategy& strategy);
+
+// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
+[[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
 
 // Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
 // this version plans no such split (tensor, pipeline, context, expert parallel).

@@ -101,11 +101,11 @@ DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
   return fill;
 }
 
-DraftCall all_reduce(const Draft& draft, TensorId tensor) {
+DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group) {
   DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
   accumulate_onto(reduce, 0, tensor);
-  reduce.stream = Stream::kDataParallel;
-  reduce.call.attributes.set("group", "dp");
+  reduce.stream = group == "dp" ? Stream::kDataParallel : Stream::kPipeline;
+  reduce.call.attributes.set("group", group);
   return reduce;
 }
 

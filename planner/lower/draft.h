@@ -19,16 +19,17 @@ struct DraftCall {
   KernelCall call;
   Pass pass = Pass::kForward;
   Stream stream = Stream::kCompute;
+  int microbatch = 0;  // relative to the iteration's
   // Order that no operand shows: the call runs after those of these marks, on other streams.
   int mark = 0;  // 0: nothing waits for it by name
   std::vector<int> after{};
-  std::vector<int> waits{};  // indices into the body; set by order_streams, the last pass
 };
 
 struct DraftSegment {
   std::string name;
   int64_t repeat = 1;
   std::vector<DraftCall> body;
+  int64_t first_microbatch = 0;
 };
 
 struct DraftPhase {
@@ -42,6 +43,7 @@ struct DraftTensor {
   Category category = Category::kActivations;
   bool persistent = false;
   std::optional<LogicalTensor> logical;
+  int64_t copies = 1;  // micro-batches whose value is alive at once
 };
 
 // A parameter (or state) with what training keeps for it.
@@ -52,12 +54,15 @@ struct Trained {
   std::vector<TensorId> moments;  // optimizer state
   TensorId master = kNoTensor;
   bool is_state = false;
+  bool shared = false;          // the first stage has it too and counts it in the gradient norm
+  bool in_other_stage = false;  // gradients are summed over the stages that have it
 };
 
 struct Draft {
   const ModelSpec* model = nullptr;
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
+  int stage = 0;  // of strategy->pp
 
   std::vector<DraftTensor> tensors;
   std::vector<DraftPhase> phases;
@@ -100,7 +105,7 @@ void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId 
 [[nodiscard]] TensorId add_transient(Draft& draft, const std::string& name, TensorType type,
                                      Category category, TensorId like = kNoTensor);
 
-// Sums a tensor over the data-parallel ranks, in place.
-[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor);
+// Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group);
 
 }  // namespace plimsoll::lowering

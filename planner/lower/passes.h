@@ -10,6 +10,10 @@ namespace plimsoll::lowering {
 // Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
 void declare_persistent(Draft& draft, const Graph& graph);
 
+// Pipelines: parameters of these names are in several stages. They have one gradient, the sum over
+// the stages, and the first stage counts it in the norm.
+void mark_shared(Draft& draft, const std::vector<std::string>& names);
+
 // A step's phase ("step" or "step_noise"): load, forward and backward of one micro-batch as the
 // repeated segment.
 // Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
@@ -57,11 +61,15 @@ void add_initialise(Draft& draft);
 // Needs: all phases. Leaves: fewer buffers, the same values.
 void share_in_place(Draft& draft);
 
-// Calls on other streams wait for what they need, and are waited for.
-// Needs: bodies in their final order and buffers as they stay. Leaves: `waits` set.
-void order_streams(Draft& draft);
+// Pipelines: the repeated segment becomes warm-up, steady phase and cool-down of the schedule, and
+// what a micro-batch keeps from forward to backward gets a copy for each micro-batch in flight.
+// Needs: a step's phase with buffers shared. Leaves: the same calls for every micro-batch.
+void add_schedule(Draft& draft, const std::string& phase);
 
-// The draft as a program without offsets.
+// The draft as a program without offsets. An instruction waits for the last instruction of another
+// stream that touches its buffers, and for the calls that the draft says; one on the data-parallel
+// stream also for the last computation before it, so that it holds no bytes earlier than it is
+// listed.
 [[nodiscard]] StepProgram to_program(const Draft& draft);
 
 }  // namespace plimsoll::lowering

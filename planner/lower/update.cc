@@ -15,7 +15,7 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
   segment.body.push_back(fill_zero(draft, terms, pass));
   int64_t index = 0;
   for (const Trained& trained : draft.trained) {
-    if (trained.is_state) continue;
+    if (trained.is_state || trained.shared) continue;
     const TensorId gradient = trained.gradients.front();
     DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
     accumulate_onto(call, 0, terms);
@@ -26,9 +26,12 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
   }
 }
 
-int64_t num_trained(const Draft& draft) {
-  return std::count_if(draft.trained.begin(), draft.trained.end(),
-                       [](const Trained& trained) { return !trained.is_state; });
+// Gradients that count towards the norm: at least one, for a buffer's sake.
+int64_t num_normed(const Draft& draft) {
+  const auto count =
+      std::count_if(draft.trained.begin(), draft.trained.end(),
+                    [](const Trained& trained) { return !trained.is_state && !trained.shared; });
+  return std::max<int64_t>(1, count);
 }
 
 // Persistent: the trainer reads it after the step.
@@ -111,6 +114,17 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
   return call;
 }
 
+// Pipelines: what several stages hold has one gradient, and every stage knows the loss.
+void add_stage_reduction(Draft& draft, const std::string& phase) {
+  DraftSegment segment{"reduce over pp", 1, {}};
+  for (const Trained& trained : draft.trained) {
+    if (!trained.in_other_stage) continue;
+    segment.body.push_back(all_reduce(draft, trained.gradients.front(), "embedding"));
+  }
+  segment.body.push_back(all_reduce(draft, draft.loss, "pp"));
+  draft.phase(phase).segments.push_back(std::move(segment));
+}
+
 }  // namespace
 
 void add_accumulation(Draft& draft, const std::string& phase) {
@@ -180,7 +194,7 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
     }
   }
   const TensorId terms = add_transient(draft, "small_norm_terms",
-                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, body, terms, Pass::kBackward);
   DraftCall total = make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kBackward);
   accumulate_onto(total, 0, draft.small_norm);
@@ -194,14 +208,16 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
 }
 
 void add_reduction(Draft& draft, const std::string& phase) {
+  if (draft.strategy->pp > 1) add_stage_reduction(draft, phase);
   if (draft.strategy->dp == 1) return;
   const int zero = draft.strategy->zero;
   if (zero >= 2) {  // the gradients are reduced already, and no rank has its own to measure
     DraftSegment exchange{"exchange", 1, {}};
     for (const Trained& trained : draft.trained) {
-      if (trained.is_state) exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
+      if (!trained.is_state) continue;
+      exchange.body.push_back(all_reduce(draft, trained.gradients.front(), "dp"));
     }
-    exchange.body.push_back(all_reduce(draft, draft.loss));
+    exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
     draft.phase(phase).segments.push_back(std::move(exchange));
     return;
   }
@@ -209,7 +225,7 @@ void add_reduction(Draft& draft, const std::string& phase) {
   DraftSegment reduce{"reduce", 1, {}};
   // The ranks' own gradients are the small batches of the noise estimator.
   const TensorId terms = add_transient(draft, "small_norm_terms",
-                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, reduce, terms, Pass::kReduce);
   reduce.body.push_back(make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
   draft.phase(phase).segments.push_back(std::move(reduce));
@@ -219,20 +235,20 @@ void add_reduction(Draft& draft, const std::string& phase) {
     const TensorId gradient = trained.gradients.front();
     const bool scatter = zero == 1 && !trained.is_state;
     exchange.body.push_back(scatter ? reduce_scatter(draft, kNoTensor, gradient)
-                                    : all_reduce(draft, gradient));
+                                    : all_reduce(draft, gradient, "dp"));
   }
-  exchange.body.push_back(all_reduce(draft, draft.loss));
-  exchange.body.push_back(all_reduce(draft, draft.small_norm));
+  exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
+  exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
   draft.phase(phase).segments.push_back(std::move(exchange));
 }
 
 void add_update(Draft& draft, const std::string& phase) {
   DraftSegment update{"update", 1, {}};
   const TensorId terms =
-      add_transient(draft, "norm_terms", {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+      add_transient(draft, "norm_terms", {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   const int zero = draft.strategy->zero;
   append_norm_terms(draft, update, terms, Pass::kUpdate, zero >= 1);
-  if (zero >= 1) update.body.push_back(all_reduce(draft, terms));
+  if (zero >= 1) update.body.push_back(all_reduce(draft, terms, "dp"));
   DraftCall clip = make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);
   clip.call.attributes.set("max_norm", draft.job->clip);
