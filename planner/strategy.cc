@@ -32,37 +32,25 @@ int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
   return job.global_batch / (strategy.dp * strategy.micro_batch);
 }
 
-std::string why_not_runnable(const Strategy& strategy) {
-  if (strategy.zero > 0) {
-    return fmt::format(
-        "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
-        strategy.zero);
-  }
-  if (strategy.pp > 1) return "the executor does not pass tensors between pipeline stages";
-  return "";
-}
-
 std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
   if (!strategy.stage_bounds.empty()) return strategy.stage_bounds;
   return even_stages(static_cast<int>(model.layers), strategy.pp);
 }
 
-namespace {
-
-void check_zero(const Strategy& strategy) {
-  if (strategy.zero < 0 || strategy.zero > 3) {
-    throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
+std::string why_not_runnable(const Strategy& strategy) {
+  if (strategy.pp > 1) {
+    return fmt::format(
+        "{} pipeline stages exchange messages, and the executor only sums over ranks", strategy.pp);
   }
-  if (strategy.zero > 0 && strategy.dp == 1) {
-    throw bad_input(
-        fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
-        "use --zero 0, or more devices");
+  if (strategy.zero > 0) {
+    return fmt::format(
+        "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
+        strategy.zero);
   }
-  if (strategy.zero_prefetch && strategy.zero < 2) {
-    throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
-                    "prefetch goes with ZeRO-2 and ZeRO-3");
-  }
+  return "";
 }
+
+namespace {
 
 void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
   if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
@@ -81,15 +69,30 @@ void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
   }
 }
 
+void check_zero(const Strategy& strategy) {
+  if (strategy.zero < 0 || strategy.zero > 3) {
+    throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
+  }
+  if (strategy.zero > 0 && strategy.dp == 1) {
+    throw bad_input(
+        fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
+        "use --zero 0, or more devices");
+  }
+  if (strategy.zero_prefetch && strategy.zero < 2) {
+    throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
+                    "prefetch goes with ZeRO-2 and ZeRO-3");
+  }
+}
+
 }  // namespace
 
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
     if (value > 1) {
-      throw bad_input(
-          fmt::format("--{} {}: this version plans data parallelism alone", name, value),
-          fmt::format("use --{} 1", name));
+      throw bad_input(fmt::format("--{} {}: this version plans data and pipeline parallelism alone",
+                                  name, value),
+                      fmt::format("use --{} 1", name));
     }
   };
   degree("tp", strategy.tp);

@@ -40,13 +40,13 @@ struct Strategy {
 // Micro-batches of a rank in one step.
 [[nodiscard]] int64_t accumulation_steps(const Strategy& strategy, const Job& job);
 
+// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
+[[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
+
 // Why Plimsoll's executor cannot run the strategy, as a clause that follows "because"; empty when
 // it can. The one place that knows: the search plans such strategies only where nothing would run
 // them (GPU clusters).
 [[nodiscard]] std::string why_not_runnable(const Strategy& strategy);
-
-// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
-[[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
 
 // Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
 // this version plans no such split (tensor, pipeline, context, expert parallel).

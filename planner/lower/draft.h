@@ -23,6 +23,7 @@ struct DraftCall {
   // Order that no operand shows: the call runs after those of these marks, on other streams.
   int mark = 0;  // 0: nothing waits for it by name
   std::vector<int> after{};
+  std::vector<int> waits{};  // indices into the body; set by order_streams, the last pass
 };
 
 struct DraftSegment {
@@ -106,6 +107,7 @@ void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId 
                                      Category category, TensorId like = kNoTensor);
 
 // Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
-[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group);
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor,
+                                   const std::string& group = "dp");
 
 }  // namespace plimsoll::lowering

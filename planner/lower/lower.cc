@@ -155,6 +155,7 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
   lowering::share_in_place(draft);
   done("in-place");
   lowering::add_schedule(draft, "step");
+  lowering::order_streams(draft);
   done("schedule");
   StepProgram program = lowering::to_program(draft);
   fill_header(program, model, job, strategy, device, whole.training.num_parameters());

@@ -66,10 +66,11 @@ void share_in_place(Draft& draft);
 // Needs: a step's phase with buffers shared. Leaves: the same calls for every micro-batch.
 void add_schedule(Draft& draft, const std::string& phase);
 
-// The draft as a program without offsets. An instruction waits for the last instruction of another
-// stream that touches its buffers, and for the calls that the draft says; one on the data-parallel
-// stream also for the last computation before it, so that it holds no bytes earlier than it is
-// listed.
+// Calls on other streams wait for what they need, and are waited for.
+// Needs: bodies in their final order and buffers as they stay. Leaves: `waits` set.
+void order_streams(Draft& draft);
+
+// The draft as a program without offsets.
 [[nodiscard]] StepProgram to_program(const Draft& draft);
 
 }  // namespace plimsoll::lowering

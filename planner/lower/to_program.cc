@@ -1,71 +1,11 @@
 // From a draft to a StepProgram: one buffer for each set of tensors that share one.
 #include "planner/lower/passes.h"
 
-#include <algorithm>
-#include <array>
-#include <map>
 #include <set>
 
 namespace plimsoll::lowering {
 
 namespace {
-
-// Where each stream last read and wrote a buffer, -1 for never.
-struct Touches {
-  std::array<int, kNumStreams> read, written;
-  Touches() {
-    read.fill(-1);
-    written.fill(-1);
-  }
-};
-
-// Instructions of one stream run in order, so waiting for the last conflicting one of each other
-// stream is enough. `calls` are the body's.
-void add_waits(std::vector<Instruction>& body, const std::vector<DraftCall>& calls) {
-  std::map<int, Touches> touches;
-  std::map<int, int> marks;
-  int last_computed = -1;
-  for (size_t i = 0; i < body.size(); ++i) {
-    Instruction& instruction = body[i];
-    const auto own = static_cast<size_t>(instruction.stream);
-    std::array<int, kNumStreams> latest;
-    latest.fill(-1);
-    const auto look = [&](int buffer, bool writes) {
-      const auto at = touches.find(buffer);
-      if (at == touches.end()) return;
-      for (size_t s = 0; s < kNumStreams; ++s) {
-        if (s == own) continue;
-        latest[s] = std::max(latest[s], at->second.written[s]);
-        if (writes) latest[s] = std::max(latest[s], at->second.read[s]);
-      }
-    };
-    for (const int buffer : instruction.inputs) look(buffer, false);
-    for (const int buffer : instruction.outputs) look(buffer, true);
-    for (const int mark : calls[i].after) {
-      const auto at = marks.find(mark);
-      if (at == marks.end()) continue;  // in another segment: done before this one starts
-      int& last = latest[static_cast<size_t>(calls[static_cast<size_t>(at->second)].stream)];
-      last = std::max(last, at->second);
-    }
-    if (instruction.stream == Stream::kDataParallel) {
-      int& last = latest[static_cast<size_t>(Stream::kCompute)];
-      last = std::max(last, last_computed);
-    }
-    latest[own] = -1;
-    if (calls[i].mark != 0) marks[calls[i].mark] = static_cast<int>(i);
-    if (instruction.stream == Stream::kCompute) last_computed = static_cast<int>(i);
-    for (const int one : latest) {
-      if (one >= 0) instruction.waits.push_back(one);
-    }
-    std::sort(instruction.waits.begin(), instruction.waits.end());
-    for (const int buffer : instruction.inputs) {
-      if (buffer != kNoBuffer) touches[buffer].read[own] = static_cast<int>(i);
-    }
-    for (const int buffer : instruction.outputs) {
-      if (buffer != kNoBuffer) touches[buffer].written[own] = static_cast<int>(i);
-    }
-  }
-}
 
 class Writer {
  public:
@@ -91,7 +31,6 @@ class Writer {
     made.repeat = segment.repeat;
     made.first_microbatch = segment.first_microbatch;
     for (const DraftCall& call : segment.body) made.body.push_back(write(call));
-    add_waits(made.body, segment.body);
     return made;
   }
 
@@ -109,6 +48,7 @@ class Writer {
     }
     made.attributes = call.call.attributes;
     made.stream = call.stream;
+    made.waits = call.waits;
     made.pass = call.pass;
     made.layer = call.call.layer;
     made.microbatch = call.microbatch;

@@ -214,10 +214,9 @@ void add_reduction(Draft& draft, const std::string& phase) {
   if (zero >= 2) {  // the gradients are reduced already, and no rank has its own to measure
     DraftSegment exchange{"exchange", 1, {}};
     for (const Trained& trained : draft.trained) {
-      if (!trained.is_state) continue;
-      exchange.body.push_back(all_reduce(draft, trained.gradients.front(), "dp"));
+      if (trained.is_state) exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
     }
-    exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
+    exchange.body.push_back(all_reduce(draft, draft.loss));
     draft.phase(phase).segments.push_back(std::move(exchange));
     return;
   }
@@ -235,7 +234,7 @@ void add_reduction(Draft& draft, const std::string& phase) {
     const TensorId gradient = trained.gradients.front();
     const bool scatter = zero == 1 && !trained.is_state;
     exchange.body.push_back(scatter ? reduce_scatter(draft, kNoTensor, gradient)
-                                    : all_reduce(draft, gradient, "dp"));
+                                    : all_reduce(draft, gradient));
   }
   exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
   exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
@@ -248,8 +247,15 @@ void add_update(Draft& draft, const std::string& phase) {
       add_transient(draft, "norm_terms", {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   const int zero = draft.strategy->zero;
   append_norm_terms(draft, update, terms, Pass::kUpdate, zero >= 1);
-  if (zero >= 1) update.body.push_back(all_reduce(draft, terms, "dp"));
-  DraftCall clip = make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
+  if (zero >= 1) update.body.push_back(all_reduce(draft, terms));
+  TensorId norm = terms;
+  if (draft.strategy->pp > 1) {
+    // Every stage clips by the norm over all stages.
+    norm = add_transient(draft, "stage_norm_sq", {{1}, DType::kF64}, Category::kWorkspace);
+    update.body.push_back(make_call(draft, "sum_terms", {terms}, {norm}, Pass::kUpdate));
+    update.body.push_back(all_reduce(draft, norm, "pp"));
+  }
+  DraftCall clip = make_call(draft, "clip", {norm, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);
   clip.call.attributes.set("max_norm", draft.job->clip);
   update.body.push_back(std::move(clip));
