@@ -16,7 +16,9 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LES
   add_compile_options(-Wno-restrict)
 endif()
 if(PLIMSOLL_SANITIZE)
-  add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-omit-frame-pointer -g)
+  # What a sanitizer finds ends the process, so that a test fails by it.
+  add_compile_options(-fsanitize=${PLIMSOLL_SANITIZE} -fno-sanitize-recover=all
+                      -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
 endif()
 
