@@ -21,6 +21,13 @@ if(PLIMSOLL_SANITIZE)
                       -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${PLIMSOLL_SANITIZE})
 endif()
+if(PLIMSOLL_FUZZ)
+  if(NOT CMAKE_CXX_COMPILER_ID MATCHES Clang)
+    message(FATAL_ERROR "PLIMSOLL_FUZZ needs clang, which brings libFuzzer: cmake --preset fuzz")
+  endif()
+  # Everything counts its branches; the targets in tests/fuzz link the driver.
+  add_compile_options(-fsanitize=fuzzer-no-link)
+endif()
 
 find_package(Threads REQUIRED)
 find_package(Boost 1.74 REQUIRED)
