@@ -1,7 +1,7 @@
 // Reading of hardware figures from TOML, the embedded catalogue's and a user's alike.
 //
 // Every key is known and every value is checked; an Error names the file, line and column. Only
-// costmodel/ includes this.
+// costmodel/ includes this, and cli/ for parse_toml.
 #pragma once
 
 #include "costmodel/hardware.h"
