@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "base/files.h"
-#include "costmodel/hardware_toml.h"
+#include "costmodel/toml_read.h"
 
 #include <fmt/format.h>
 
