@@ -1,9 +1,8 @@
 // A Hugging Face config.json becomes a ModelSpec. A setting that would change the mathematics and
 // is not supported is refused with its key, never ignored.
 #include "base/error.h"
+#include "base/json.h"
 #include "models/model.h"
-
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <filesystem>
@@ -420,28 +419,10 @@ std::string name_from_path(const std::string& path) {
   return file.stem().string();
 }
 
-constexpr int kMaxDepth = 64;
-
-// The parser keeps an explicit stack, but destroying and printing a deeply nested value recurses.
-Json parse_json(std::string_view text, const std::string& path) {
-  const auto limit = [&](int depth, Json::parse_event_t event, Json&) {
-    if (depth > kMaxDepth &&
-        (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start)) {
-      throw bad_input(fmt::format("{}: nested deeper than {} levels", path, kMaxDepth));
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, limit);
-  } catch (const Json::exception& error) {
-    throw bad_input(fmt::format("{}: not valid JSON: {}", path, error.what()));
-  }
-}
-
 }  // namespace
 
 ModelSpec parse_hugging_face_config(std::string_view json, const std::string& path) {
-  const Json root = parse_json(json, path);
+  const auto root = parse_json<Json>(json, path);
   if (!root.is_object()) throw bad_input(fmt::format("{}: must hold a JSON object", path));
   const Config config(root, path);
   const std::string type = config.word("model_type", "");

@@ -1,9 +1,8 @@
 // Plan JSON: written whole, read with a check on every field.
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "planner/plan.h"
-
-#include <nlohmann/json.hpp>
 
 namespace plimsoll {
 
@@ -385,7 +384,7 @@ std::string plan_json(const Plan& plan) {
                {"cluster", cluster_json(plan.cluster)},
                {"job", job_json(plan.job)},
                {"memory_limit_bytes", plan.memory_limit_bytes}};
-  const std::string inputs = sha256_hex(json.dump());
+  const std::string inputs = sha256_hex(json_text(json, -1));
   json["strategy"] = strategy_json(plan.strategy);
   json["stages"] = Json::array(
       {Json{{"layers", {0, plan.model.layers}}, {"recompute", plan.strategy.recompute_text()}}});
@@ -395,16 +394,11 @@ std::string plan_json(const Plan& plan) {
                     {"pruned", plan.search.pruned},
                     {"gap", plan.search.gap}};
   json["inputs_sha256"] = inputs;
-  return json.dump(2) + "\n";
+  return json_text(json) + "\n";
 }
 
 Plan parse_plan_json(std::string_view text, const std::string& file) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw bad_input(fmt::format("{}: not valid JSON: {}", file, error.what()));
-  }
+  const auto json = parse_json<Json>(text, file);
   const Reader root(json, file, "");
   int version = 0;
   root.get("plimsoll_plan", version);

@@ -77,6 +77,8 @@ TEST(Errors, MalformedFilesAreNamed) {
   expect_error("train " + (folder / "job2.toml"), 2, "stepps");
   testing::write_text(folder / "job3.toml", "model = \n");
   expect_error("train " + (folder / "job3.toml"), 2, "job3.toml");
+  testing::write_text(folder / "job4.toml", "model = \"gpt2-tiny\"\nhelp = true\n");
+  expect_error("train " + (folder / "job4.toml"), 2, "help");
   testing::write_text(folder / "plan.json", "{\"plimsoll_plan\": 7}");
   expect_error("simulate " + (folder / "plan.json"), 2, "plimsoll_plan");
   expect_error("simulate " + (folder / "absent.json"), 2, "absent.json");
