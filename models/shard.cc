@@ -124,17 +124,19 @@ class LayoutChoice {
       const Layout& want = way.inputs[i];
       if (is_parameter(id)) {
         if (decided_[static_cast<size_t>(id)] && have != want) return false;
-      } else if (!convertible(have, want)) {
+      } else if (!convertible(graph_.type(id), have, want)) {
         return false;
       }
     }
     return true;
   }
 
-  static bool convertible(const Layout& have, const Layout& want) {
+  // Whole tensors and, where there is a sequence, its shards become one another.
+  static bool convertible(const TensorType& type, const Layout& have, const Layout& want) {
     if (have == want) return true;
-    const auto whole_or_sequence = [](const Layout& layout) {
-      return layout.kind != Layout::Kind::kSharded || layout == Layout::sharded(kSequenceDimension);
+    const auto whole_or_sequence = [&](const Layout& layout) {
+      return layout.kind != Layout::Kind::kSharded ||
+             (layout == Layout::sharded(kSequenceDimension) && type.shape.size() == 3);
     };
     return whole_or_sequence(have) && whole_or_sequence(want);
   }
