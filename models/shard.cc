@@ -296,6 +296,8 @@ Graph shard(const Graph& whole, const ShardOptions& options) {
     throw bad_input(
         fmt::format("{} tensor-parallel ranks: there must be at least one", options.tp));
   }
+  PLIMSOLL_CHECK(whole.stage_inputs().empty() && whole.stage_outputs().empty(),
+                 "a model is sharded before it is cut into stages");
   if (options.tp == 1) return whole;
   return LocalGraph(whole, options).build();
 }

@@ -24,8 +24,9 @@ struct ShardOptions {
   bool sequence_parallel = false;  // Korthikanti et al. 2022; without effect when tp is 1
 };
 
-// The graph of one of `tp` ranks. Parameters have `shard` set (tp > 1). Throws Error (exit 2) when
-// heads, features or tokens cannot be divided, or when nothing of the model can be.
+// The graph of one of `tp` ranks; pipeline stages are cut from it (models/stage.h). Parameters have
+// `shard` set (tp > 1). Throws Error (exit 2) when heads, features or tokens cannot be divided, or
+// when nothing of the model can be.
 [[nodiscard]] Graph shard(const Graph& whole, const ShardOptions& options);
 
 // A part of a parameter or state that is a box of a tensor known outside; the parts of a rank lie

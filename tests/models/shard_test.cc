@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "models/autodiff.h"
 #include "models/model.h"
+#include "models/stage.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -269,6 +270,24 @@ TEST(Shard, LossIsReducedOverTheVocabulary) {
       for (const TensorId id : call.outputs) losses += id == t.loss ? 1 : 0;
     }
     EXPECT_EQ(losses, 1);
+  }
+}
+
+TEST(Shard, StagesKeepTheShares) {
+  const Graph local = shard(small_graph(load_model("gpt2-tiny")), {.tp = 2});
+  const StageBounds bounds = even_stages(2, 2);
+  for (const int stage : {0, 1}) {
+    const Graph part = take_stage(local, bounds, stage);
+    for (const TensorId id : part.parameters()) {
+      const Tensor& tensor = part.tensor(id);
+      ASSERT_TRUE(tensor.shard.has_value()) << tensor.name;
+      EXPECT_EQ(tensor.shard->dimension == 0, tensor.name.find("wte") != std::string::npos ||
+                                                  tensor.name.find("c_attn") != std::string::npos ||
+                                                  tensor.name.find("c_fc") != std::string::npos)
+          << tensor.name;
+    }
+    EXPECT_EQ(collectives(differentiate(part, DType::kF32).backward, stage),
+              (Counts{{"all_reduce", 2}}));
   }
 }
 
