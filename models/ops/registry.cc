@@ -19,6 +19,7 @@ Registry make_registry() {
   add(make_all_to_all());
   add(make_attention());
   add(make_batch_norm());
+  add(make_bias_add());
   add(make_conv2d());
   add(make_cross_entropy());
   add(make_dropout());
@@ -47,7 +48,15 @@ Registry make_registry() {
   add(make_rope());
   add(make_select_token());
   add(make_split_columns());
+  add(make_sp_collect());
+  add(make_sp_gather());
+  add(make_sp_scatter());
+  add(make_sp_slice());
   add(make_swiglu());
+  add(make_tp_copy());
+  add(make_tp_reduce());
+  add(make_vocab_cross_entropy());
+  add(make_vocab_linear_cross_entropy());
   return registry;
 }
 
