@@ -121,6 +121,7 @@ Json strategy_json(const Strategy& s) {
           {"micro_batch", s.micro_batch},
           {"schedule", s.schedule},
           {"interleave", s.interleave},
+          {"stage_bounds", s.stage_bounds},
           {"recompute", layers},
           {"attention", s.attention},
           {"loss_chunks", s.loss_chunks},
@@ -133,15 +134,16 @@ Json predicted_json(const Prediction& p) {
     memory[std::string(category_name(static_cast<Category>(i)))] =
         p.by_category[static_cast<size_t>(i)];
   }
-  return {{"live_peak_bytes", {p.live_peak_bytes}},
-          {"arena_bytes", {p.arena_bytes}},
-          {"peak_bytes", {p.peak_bytes}},
+  return {{"live_peak_bytes", p.stage_live_peak_bytes},
+          {"arena_bytes", p.stage_arena_bytes},
+          {"peak_bytes", p.stage_peak_bytes},
           {"memory", memory},
           {"peak_phase", p.peak_phase},
           {"peak_instruction", p.peak_instruction},
           {"step_seconds", p.step_seconds},
           {"tokens_per_second", p.tokens_per_second},
           {"mfu", p.mfu},
+          {"bubble", p.bubble},
           {"flops_convention", Header{}.flops_convention}};
 }
 
@@ -359,6 +361,7 @@ Strategy read_strategy(const Reader& json, const ModelSpec& model) {
   json.get("micro_batch", s.micro_batch);
   json.get("schedule", s.schedule);
   json.get("interleave", s.interleave);
+  json.get("stage_bounds", s.stage_bounds);
   json.get("attention", s.attention);
   json.get("loss_chunks", s.loss_chunks);
   json.get("rank_order", s.rank_order);
@@ -386,8 +389,11 @@ std::string plan_json(const Plan& plan) {
                {"memory_limit_bytes", plan.memory_limit_bytes}};
   const std::string inputs = sha256_hex(json_text(json, -1));
   json["strategy"] = strategy_json(plan.strategy);
-  json["stages"] = Json::array(
-      {Json{{"layers", {0, plan.model.layers}}, {"recompute", plan.strategy.recompute_text()}}});
+  const std::vector<int> bounds = stage_bounds(plan.model, plan.strategy);
+  json["stages"] = Json::array();
+  for (size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
+    json["stages"].push_back({{"layers", {bounds[stage], bounds[stage + 1]}}});
+  }
   json["predicted"] = predicted_json(plan.predicted);
   json["search"] = {{"covered", plan.search.covered},
                     {"evaluated", plan.search.evaluated},

@@ -90,17 +90,20 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
     if (value > 1) {
-      throw bad_input(fmt::format("--{} {}: this version plans data and pipeline parallelism alone",
-                                  name, value),
+      throw bad_input(fmt::format("--{} {}: this version plans no such split", name, value),
                       fmt::format("use --{} 1", name));
     }
   };
-  degree("tp", strategy.tp);
+  if (strategy.tp < 1) throw bad_input(fmt::format("--tp {} is not positive", strategy.tp));
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
-  if (strategy.sequence_parallel || strategy.interleave != 1) {
-    throw bad_input("sequence parallelism and interleaving are not planned by this version",
-                    "leave --sequence-parallel and --interleave out");
+  if (strategy.interleave != 1) {
+    throw bad_input("interleaved schedules are not planned by this version",
+                    "leave --interleave out");
+  }
+  if (strategy.sequence_parallel && strategy.tp == 1) {
+    throw bad_input("sequence parallelism goes with tensor parallelism",
+                    "add --tp, or leave --sequence-parallel out");
   }
   check_pipeline(model, strategy);
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
