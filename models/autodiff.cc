@@ -31,11 +31,12 @@ class Differentiator final : public BackwardContext {
 
   void run_backward() {
     PLIMSOLL_CHECK(graph_.training(), "a graph in inference form cannot be differentiated");
-    if (result_.loss == kNoTensor) {
+    if (result_.loss == kNoTensor && graph_.stage_outputs().empty()) {
       throw bad_input("the model has no loss: it cannot be trained");
     }
     mark_needed();
     number_uses();
+    receive_gradients();
     calls_ = &result_.backward;
     const auto count = static_cast<int64_t>(boost::num_vertices(graph_.ops()));
     for (int64_t v = count - 1; v >= 0; --v) {
@@ -45,6 +46,9 @@ class Differentiator final : public BackwardContext {
       find_op_rule(op_->kind).backward(*this);
     }
     separate_accumulators();
+    for (const TensorId id : graph_.stage_inputs()) {
+      result_.stage_inputs.push_back({id, gradients_[static_cast<size_t>(id)]});
+    }
   }
 
   TrainingGraph take() { return std::move(result_); }
@@ -123,8 +127,8 @@ class Differentiator final : public BackwardContext {
     result_.tensors.push_back({.name = std::move(name),
                                .type = std::move(type),
                                .role = role,
-                               .layer = op_->layer,
-                               .op = op_->kind,
+                               .layer = op_ == nullptr ? -1 : op_->layer,
+                               .op = op_ == nullptr ? "receive" : op_->kind,
                                .input_field = "",
                                .view_of = kNoTensor,
                                .parameter = {}});
@@ -153,9 +157,21 @@ class Differentiator final : public BackwardContext {
     return id;
   }
 
-  // A tensor needs a gradient when a parameter leads to it.
+  // Gradients of what a pipeline stage sends on arrive from the stage behind it.
+  void receive_gradients() {
+    op_ = nullptr;
+    for (const TensorId id : graph_.stage_outputs()) {
+      const TensorId made =
+          add_tensor("d." + graph_.tensor(id).name, graph_.type(id), Role::kGradient);
+      gradients_[static_cast<size_t>(id)] = made;
+      result_.stage_outputs.push_back({id, made});
+    }
+  }
+
+  // A tensor needs a gradient when a parameter leads to it, in this stage or an earlier one.
   void mark_needed() {
     needed_.assign(graph_.tensors().size(), false);
+    for (const TensorId id : graph_.stage_inputs()) needed_[static_cast<size_t>(id)] = true;
     for (const TensorId id : graph_.parameters()) needed_[static_cast<size_t>(id)] = true;
     for (const OpVertex vertex : boost::make_iterator_range(boost::vertices(graph_.ops()))) {
       const OpNode& node = graph_.op(vertex);
@@ -258,7 +274,10 @@ class Differentiator final : public BackwardContext {
 TrainingGraph forward_only(const Graph& graph) {
   Differentiator walker(graph, graph.float_type());
   walker.run_forward();
-  return walker.take();
+  TrainingGraph result = walker.take();
+  for (const TensorId id : graph.stage_inputs()) result.stage_inputs.push_back({id, kNoTensor});
+  for (const TensorId id : graph.stage_outputs()) result.stage_outputs.push_back({id, kNoTensor});
+  return result;
 }
 
 TrainingGraph differentiate(const Graph& graph, DType gradient_type) {

@@ -45,6 +45,17 @@ class Graph {
   TensorId add(const std::string& kind, const std::string& name, std::vector<TensorId> inputs,
                Attributes attributes = {});
 
+  // What arrives from the stage before this one, and what the next one is sent. Both have
+  // gradients, which go the other way.
+  TensorId add_stage_input(const std::string& name, TensorType type);
+  void add_stage_output(TensorId id) { stage_outputs_.push_back(id); }
+  [[nodiscard]] const std::vector<TensorId>& stage_inputs() const { return stage_inputs_; }
+  [[nodiscard]] const std::vector<TensorId>& stage_outputs() const { return stage_outputs_; }
+
+  // Number of the first layer that will be begun: not 0 in later pipeline stages.
+  void set_first_layer(int layer) { first_layer_ = layer; }
+  [[nodiscard]] int first_layer() const { return first_layer_; }
+
   // Ops added while a layer is set belong to that block. Blocks of one `block_kind` are equal.
   void begin_layer(int layer, const std::string& block_kind);
   void end_layer() { layer_ = -1; }
@@ -80,6 +91,8 @@ class Graph {
   DType float_type_;
   bool training_;
   int layer_ = -1;
+  int first_layer_ = 0;
+  std::vector<TensorId> stage_inputs_, stage_outputs_;
   std::vector<std::string> block_kinds_;
   std::vector<Tensor> tensors_;
   std::vector<OpVertex> producers_;  // of each tensor, or null_vertex

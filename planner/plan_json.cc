@@ -117,6 +117,7 @@ Json strategy_json(const Strategy& s) {
           {"cp", s.cp},
           {"ep", s.ep},
           {"zero", s.zero},
+          {"zero_prefetch", s.zero_prefetch},
           {"sequence_parallel", s.sequence_parallel},
           {"micro_batch", s.micro_batch},
           {"schedule", s.schedule},
@@ -354,6 +355,7 @@ Strategy read_strategy(const Reader& json, const ModelSpec& model) {
   json.get("cp", s.cp);
   json.get("ep", s.ep);
   json.get("zero", s.zero);
+  json.get("zero_prefetch", s.zero_prefetch);
   json.get("sequence_parallel", s.sequence_parallel);
   json.get("micro_batch", s.micro_batch);
   json.get("schedule", s.schedule);
