@@ -62,6 +62,13 @@ TEST(Errors, AbsurdSizesAreRefused) {
   expect_error("plan resnet50 1xa100-40gb --seq 8", 2, "no sequences");
 }
 
+// Experts are planned, but no kernel runs them yet.
+TEST(Errors, PlannedButNotRunSaysWhichOp) {
+  expect_error("train mixtral-tiny --steps 1 --global-batch 2", 2, "moe_router");
+  expect_error("train deepseek-tiny --steps 1 --global-batch 2", 2, "split_columns");
+  EXPECT_EQ(plimsoll("plan mixtral-tiny 1xcpu").exit_code, 0);
+}
+
 TEST(Errors, MalformedFilesAreNamed) {
   const Folder folder;
   testing::write_text(folder / "model.json", "{\"model_type\": \"gpt2\",");

@@ -85,7 +85,7 @@ Calls all_calls() {
     if (spec.layers > 16) continue;
     for (const char* attention : {"flash", "naive"}) {
       for (const int64_t chunks : {1, 2}) {
-        const bool text = spec.family == Family::kGpt2 || spec.family == Family::kLlama;
+        const bool text = spec.objective == Objective::kNextToken;
         BuildOptions options{.micro_batch = 2,
                              .seq = 8,
                              .save_rules = {},
@@ -106,6 +106,21 @@ Calls all_calls() {
       }
     }
   }
+  // Experts over several ranks, dropless and with a capacity.
+  for (const double capacity : {0.0, 1.0}) {
+    BuildOptions options{.micro_batch = 2,
+                         .seq = 8,
+                         .save_rules = {},
+                         .capacity_factor = capacity,
+                         .expert_parallel = 2};
+    collect(build_model(load_model("mixtral-tiny"), options), all);
+    options.training = false;
+    collect(build_model(load_model("mixtral-tiny"), options), all);
+  }
+  // No built-in model scales its latent attention's positions.
+  ModelSpec stretched = load_model("deepseek-tiny");
+  stretched.yarn.emplace().factor = 40;
+  collect(build_model(stretched, {.micro_batch = 2, .seq = 8, .save_rules = {}}), all);
   // No built-in model flattens images.
   Graph graph(SaveRules::plimsoll(), DType::kF32, true);
   const TensorId images = graph.add_input("images", {{2, 1, 4, 4}, DType::kF32});
