@@ -44,6 +44,8 @@ const Attributes kHeads{
     {"causal", int64_t{1}}, {"form", std::string("flash")}, {"dropout", 0.0},
     {"theta", 1e4}};
 
+Attributes along(int64_t dimension) { return {{"tp", int64_t{2}}, {"dimension", dimension}}; }
+
 std::vector<Misfit> misfits() {
   const TensorType none{};
   const Attributes window{{"kernel", int64_t{9}}, {"stride", int64_t{1}}, {"padding", int64_t{0}}};
@@ -90,6 +92,18 @@ std::vector<Misfit> misfits() {
       {"max_pool2d", {f32({1, 2, 4, 4})}, window, "9x9 does not fit"},
       {"global_avg_pool", {f32({1, 2})}, {}, "[N, C, H, W]"},
       {"flatten", {}, {}, "one tensor"},
+      {"bias_add", {f32({2, 4}), f32({5})}, {}, "x's last extent"},
+      {"tp_copy", {}, {}, "one tensor"},
+      {"tp_reduce", {}, {}, "one tensor"},
+      {"sp_gather", {f32({2, 4})}, along(2), "no dimension 2"},
+      {"sp_collect", {f32({2, 4})}, along(2), "no dimension 2"},
+      {"sp_scatter", {f32({2, 5, 4})}, along(1), "5 tokens cannot be divided over 2"},
+      {"sp_slice", {f32({2, 5, 4})}, along(1), "5 tokens cannot be divided over 2"},
+      {"vocab_cross_entropy", {f32({2, 5}), i32({3})}, {}, "one i32 target a row"},
+      {"vocab_linear_cross_entropy",
+       {f32({2, 4}), f32({5, 4}), i32({2})},
+       {{"chunks", int64_t{3}}},
+       "chunks must be in [1, 2]"},
   };
 }
 
