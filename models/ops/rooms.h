@@ -8,6 +8,7 @@
 
 namespace plimsoll {
 
+[[nodiscard]] std::unique_ptr<OpRule> make_all_to_all();
 [[nodiscard]] std::unique_ptr<OpRule> make_attention();
 [[nodiscard]] std::unique_ptr<OpRule> make_batch_norm();
 [[nodiscard]] std::unique_ptr<OpRule> make_bias_add();
@@ -23,14 +24,22 @@ namespace plimsoll {
 [[nodiscard]] std::unique_ptr<OpRule> make_linear();
 [[nodiscard]] std::unique_ptr<OpRule> make_linear_cross_entropy();
 [[nodiscard]] std::unique_ptr<OpRule> make_max_pool2d();
+[[nodiscard]] std::unique_ptr<OpRule> make_mla_attention();
+[[nodiscard]] std::unique_ptr<OpRule> make_mla_rope();
+[[nodiscard]] std::unique_ptr<OpRule> make_moe_combine();
+[[nodiscard]] std::unique_ptr<OpRule> make_moe_dispatch();
+[[nodiscard]] std::unique_ptr<OpRule> make_moe_expert_linear();
+[[nodiscard]] std::unique_ptr<OpRule> make_moe_router();
 [[nodiscard]] std::unique_ptr<OpRule> make_mse();
 [[nodiscard]] std::unique_ptr<OpRule> make_position_embedding();
 [[nodiscard]] std::unique_ptr<OpRule> make_prepend_token();
+[[nodiscard]] std::unique_ptr<OpRule> make_qk_norm();
 [[nodiscard]] std::unique_ptr<OpRule> make_relu();
 [[nodiscard]] std::unique_ptr<OpRule> make_residual();
 [[nodiscard]] std::unique_ptr<OpRule> make_rms_norm();
 [[nodiscard]] std::unique_ptr<OpRule> make_rope();
 [[nodiscard]] std::unique_ptr<OpRule> make_select_token();
+[[nodiscard]] std::unique_ptr<OpRule> make_split_columns();
 [[nodiscard]] std::unique_ptr<OpRule> make_sp_collect();
 [[nodiscard]] std::unique_ptr<OpRule> make_sp_gather();
 [[nodiscard]] std::unique_ptr<OpRule> make_sp_scatter();
