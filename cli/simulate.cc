@@ -3,39 +3,56 @@
 #include "base/files.h"
 #include "cli/context.h"
 #include "cli/style.h"
+#include "costmodel/rank_simulator.h"
 #include "planner/search.h"
 #include "program/text.h"
 #include "reports/memory_csv.h"
 #include "reports/plan_report.h"
+#include "reports/trace.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 namespace plimsoll::cli {
 
 namespace {
 
 struct SimulateArguments {
-  std::string plan, csv, json;
+  std::string plan, csv, json, trace;
   bool program = false;
 };
+
+void write_trace(const Plan& plan, const std::string& file) {
+  const std::vector<StepProgram> stages = stage_programs(plan);
+  SimulateOptions options;
+  options.record_events = true;
+  write_file(file, trace_json(stages, simulate_ranks(stages, plan.cluster, options)));
+}
 
 void run(const SimulateArguments& a) {
   SearchResult result;
   result.best = parse_plan_json(read_file(a.plan), a.plan);
   result.counts = result.best->search;
-  const StepProgram first = rank_programs(*result.best).front();
+  const std::vector<StepProgram> stages = stage_programs(*result.best);
   if (a.program) {
-    fmt::print("{}", to_text(first));
+    for (const StepProgram& stage : stages) fmt::print("{}", to_text(stage));
   } else if (a.json != "-") {
     fmt::print("{}", plan_report(result, report_style()));
   }
-  if (!a.csv.empty()) write_file(a.csv, memory_csv(std::vector<StepProgram>{first}));
+  if (!a.csv.empty()) write_file(a.csv, memory_csv(stages));
+  if (!a.trace.empty()) write_trace(*result.best, a.trace);
   if (a.json.empty()) return;
   const Prediction& p = result.best->predicted;
-  const SimulatedStep step = simulate(first, result.best->cluster);
+  double compute = 0;
+  double communication = 0;
+  for (const SimulatedStage& stage : simulate_ranks(stages, result.best->cluster).stages) {
+    compute = std::max(compute, stage.compute_seconds);
+    communication = std::max(communication, stage.communication_seconds);
+  }
   nlohmann::ordered_json passes = nlohmann::ordered_json::object();
   for (int i = 0; i < kNumPasses; ++i) {
     passes[std::string(pass_name(static_cast<Pass>(i)))] = p.pass_seconds[static_cast<size_t>(i)];
@@ -46,9 +63,11 @@ void run(const SimulateArguments& a) {
                                             {"live_peak_bytes", p.live_peak_bytes},
                                             {"tokens_per_second", p.tokens_per_second},
                                             {"mfu", p.mfu},
-                                            {"compute_seconds", step.compute_seconds},
-                                            {"communication_seconds", step.communication_seconds},
-                                            {"exposed_communication_seconds", step.exposed_seconds},
+                                            {"compute_seconds", compute},
+                                            {"communication_seconds", communication},
+                                            {"exposed_communication_seconds", p.exposed_seconds},
+                                            {"bubble", p.bubble},
+                                            {"stage_peak_bytes", p.stage_peak_bytes},
                                             {"pass_seconds", passes}}
                              .dump(2) +
                          "\n");
@@ -64,6 +83,8 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_option("PLAN", a->plan, "a plan that `plimsoll plan --json` wrote")->required();
   command->add_flag("--program", a->program,
                     "print the program of rank 0: buffers and instructions");
+  command->add_option("--trace", a->trace,
+                      "write the simulated step as a trace for Perfetto (ui.perfetto.dev)");
   command->add_option("--csv", a->csv, "write the memory of every buffer at the peak");
   command->add_option("--json", a->json, "write the prediction, - for stdout alone");
   command->footer("Example:\n  plimsoll simulate plan.json --program | less");
