@@ -289,7 +289,7 @@ const std::map<std::string, Reader>& readers() {
 std::string name_from_path(const std::string& path) {
   const std::filesystem::path file(path);
   if (file.stem() == "config" && file.has_parent_path()) {
-    const std::string folder = file.parent_path().filename().string();
+    std::string folder = file.parent_path().filename().string();
     if (!folder.empty() && folder != "." && folder != "..") return folder;
   }
   return file.stem().string();

@@ -164,16 +164,15 @@ TEST(Lower, EveryPassLeavesAProgramThatCanBeLookedAt) {
                 passes.push_back(pass);
                 EXPECT_FALSE(program.phases.empty());
               });
-  EXPECT_EQ(passes,
-            (std::vector<std::string>{"micro-batch", "recompute", "accumulation", "reduction",
-                                      "update", "initialise", "in-place", "schedule", "placement"}));
+  EXPECT_EQ(passes, (std::vector<std::string>{"micro-batch", "recompute", "accumulation",
+                                              "reduction", "update", "initialise", "in-place",
+                                              "schedule", "placement"}));
 }
 
 TEST(Lower, ModelFlopsFollowTheConvention) {
   const ModelSpec model = load_model("gpt2");
   Job job = small_job(2, 1024);
-  EXPECT_DOUBLE_EQ(model_flops(model, job, 0),
-                   2048.0 * (6.0 * 124439808 + 12.0 * 12 * 1024 * 768));
+  EXPECT_DOUBLE_EQ(model_flops(model, job, 0), 2048.0 * (6.0 * 124439808 + 12.0 * 12 * 1024 * 768));
 }
 
 TEST(Lower, WhatThisVersionDoesNotSplitIsRefused) {

@@ -80,8 +80,7 @@ TEST(Pipeline, StagesKeepAsManyMicroBatchesAsTheScheduleSays) {
     const auto g = lower_stages(gpipe.model, gpipe.job, gpipe.strategy, {});
     for (int stage = 0; stage < 4; ++stage) {
       const std::string kept = fmt::format("h.{}.mlp.c_fc", stage);
-      EXPECT_EQ(find(f[static_cast<size_t>(stage)], kept).copies,
-                std::min<int64_t>(m, 4 - stage));
+      EXPECT_EQ(find(f[static_cast<size_t>(stage)], kept).copies, std::min<int64_t>(m, 4 - stage));
       EXPECT_EQ(find(g[static_cast<size_t>(stage)], kept).copies, m);
     }
   }
@@ -154,9 +153,8 @@ TEST(Pipeline, KeptActivationsGrowWithTheMicroBatchesInFlight) {
 
 TEST(Pipeline, BoundsThatDoNotCutTheLayersAreRefused) {
   auto c = pipeline(4, 2, 4, "1f1b");
-  for (const std::vector<int>& bounds :
-       {std::vector<int>{0, 4}, std::vector<int>{0, 5, 4}, std::vector<int>{1, 2, 4},
-        std::vector<int>{0, 2, 5}}) {
+  for (const std::vector<int>& bounds : {std::vector<int>{0, 4}, std::vector<int>{0, 5, 4},
+                                         std::vector<int>{1, 2, 4}, std::vector<int>{0, 2, 5}}) {
     c.strategy.stage_bounds = bounds;
     EXPECT_THROW((void)lower_stages(c.model, c.job, c.strategy, {}), Error);
   }
