@@ -43,10 +43,10 @@ void run(const PlanArguments& a, Context& context) {
   if (!json_alone) fmt::print("{}", plan_report(result, report_style()));
   if (!a.json.empty()) write_file(a.json, plan_json(*result.best));
   if (a.csv.empty() && a.csv_summary.empty()) return;
-  const std::vector<StepProgram> first = {rank_programs(*result.best).front()};
-  if (!a.csv.empty()) write_file(a.csv, memory_csv(first));
+  const std::vector<StepProgram> stages = stage_programs(*result.best);
+  if (!a.csv.empty()) write_file(a.csv, memory_csv(stages));
   if (!a.csv_summary.empty()) {
-    write_file(a.csv_summary, memory_summary_csv(first, request.memory_limit_bytes));
+    write_file(a.csv_summary, memory_summary_csv(stages, request.memory_limit_bytes));
   }
 }
 

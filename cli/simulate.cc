@@ -26,20 +26,8 @@ struct SimulateArguments {
   bool program = false;
 };
 
-// The programs of one rank of each pipeline stage, in order.
-std::vector<StepProgram> stage_programs(std::vector<StepProgram> ranks) {
-  std::erase_if(ranks, [](const StepProgram& program) {
-    const Coordinates& at = program.header.coordinates;
-    return at.dp != 0 || at.tp != 0 || at.cp != 0 || at.ep != 0;
-  });
-  std::sort(ranks.begin(), ranks.end(), [](const StepProgram& a, const StepProgram& b) {
-    return a.header.coordinates.pp < b.header.coordinates.pp;
-  });
-  return ranks;
-}
-
 void write_trace(const Plan& plan, const std::string& file) {
-  const std::vector<StepProgram> stages = stage_programs(rank_programs(plan));
+  const std::vector<StepProgram> stages = stage_programs(plan);
   SimulateOptions options;
   options.record_events = true;
   write_file(file, trace_json(stages, simulate_ranks(stages, plan.cluster, options)));
@@ -49,17 +37,22 @@ void run(const SimulateArguments& a) {
   SearchResult result;
   result.best = parse_plan_json(read_file(a.plan), a.plan);
   result.counts = result.best->search;
-  const StepProgram first = rank_programs(*result.best).front();
+  const std::vector<StepProgram> stages = stage_programs(*result.best);
   if (a.program) {
-    fmt::print("{}", to_text(first));
+    for (const StepProgram& stage : stages) fmt::print("{}", to_text(stage));
   } else if (a.json != "-") {
     fmt::print("{}", plan_report(result, report_style()));
   }
-  if (!a.csv.empty()) write_file(a.csv, memory_csv(std::vector<StepProgram>{first}));
+  if (!a.csv.empty()) write_file(a.csv, memory_csv(stages));
   if (!a.trace.empty()) write_trace(*result.best, a.trace);
   if (a.json.empty()) return;
   const Prediction& p = result.best->predicted;
-  const SimulatedStep step = simulate(first, result.best->cluster);
+  double compute = 0;
+  double communication = 0;
+  for (const SimulatedStage& stage : simulate_ranks(stages, result.best->cluster).stages) {
+    compute = std::max(compute, stage.compute_seconds);
+    communication = std::max(communication, stage.communication_seconds);
+  }
   nlohmann::ordered_json passes = nlohmann::ordered_json::object();
   for (int i = 0; i < kNumPasses; ++i) {
     passes[std::string(pass_name(static_cast<Pass>(i)))] = p.pass_seconds[static_cast<size_t>(i)];
@@ -70,9 +63,11 @@ void run(const SimulateArguments& a) {
                                             {"live_peak_bytes", p.live_peak_bytes},
                                             {"tokens_per_second", p.tokens_per_second},
                                             {"mfu", p.mfu},
-                                            {"compute_seconds", step.compute_seconds},
-                                            {"communication_seconds", step.communication_seconds},
-                                            {"exposed_communication_seconds", step.exposed_seconds},
+                                            {"compute_seconds", compute},
+                                            {"communication_seconds", communication},
+                                            {"exposed_communication_seconds", p.exposed_seconds},
+                                            {"bubble", p.bubble},
+                                            {"stage_peak_bytes", p.stage_peak_bytes},
                                             {"pass_seconds", passes}}
                              .dump(2) +
                          "\n");

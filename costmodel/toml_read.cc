@@ -32,6 +32,22 @@ void add_once(std::vector<T>& list, const T& value, const toml::node& node, std:
   list.push_back(value);
 }
 
+// toml++ bounds how deep values nest, but not the parts of a dotted key, and it destroys tables by
+// recursion: a line of a hundred thousand parts would overflow the stack.
+void check_key_depth(std::string_view text, std::string_view file) {
+  constexpr int64_t kMostDots = 100;
+  int64_t line = 1;
+  int64_t dots = 0;
+  for (const char c : text) {
+    if (c == '.' && ++dots > kMostDots) {
+      throw bad_input(fmt::format("{}:{}: more than {} dots in a line", file, line, kMostDots));
+    }
+    if (c != '\n') continue;
+    ++line;
+    dots = 0;
+  }
+}
+
 }  // namespace
 
 std::string toml_place(const toml::node& node, std::string_view file) {
@@ -41,6 +57,7 @@ std::string toml_place(const toml::node& node, std::string_view file) {
 }
 
 toml::table parse_toml(std::string_view text, std::string_view file) {
+  check_key_depth(text, file);
   try {
     return toml::parse(text, file);
   } catch (const toml::parse_error& error) {

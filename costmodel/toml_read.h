@@ -1,5 +1,5 @@
 // Strict reading of TOML: every key is known, every value has its type and range, and an Error
-// (exit 2) names file, line and column. Only costmodel/ includes this.
+// (exit 2) names file, line and column. Only costmodel/ includes this, and cli/ for job files.
 #pragma once
 
 #include <toml++/toml.h>

@@ -70,6 +70,9 @@ class Differentiator final : public BackwardContext {
     return id;
   }
   void emit(KernelCall call) override {
+    if (calls_ == &result_.backward) {
+      for (TensorId& id : call.inputs) id = made_again(id);
+    }
     calls_->push_back(std::move(call));
     // Gradients that the kernel could not add to an earlier one are added now.
     for (const auto& [tensor, previous, made] : std::exchange(pending_sums_, {})) {
@@ -133,6 +136,26 @@ class Differentiator final : public BackwardContext {
                                .view_of = kNoTensor,
                                .parameter = {}});
     return static_cast<TensorId>(result_.tensors.size() - 1);
+  }
+
+  // A tensor that is not kept is computed once more, in backward, for the op that reads it.
+  TensorId made_again(TensorId id) {
+    if (id == kNoTensor || static_cast<size_t>(id) >= graph_.tensors().size()) return id;
+    const OpVertex vertex = graph_.producer(id);
+    if (vertex == boost::graph_traits<OpGraph>::null_vertex()) return id;
+    const OpNode& maker = graph_.op(vertex);
+    if (!find_op_rule(maker.kind).made_again()) return id;
+    if (again_reader_ == op_ && again_of_ == id) return again_;
+    again_reader_ = op_;
+    again_of_ = id;
+    again_ = add_tensor(graph_.tensor(id).name + ".again", type_of(id), Role::kActivation);
+    OpNode again = maker;
+    again.layer = op_->layer;
+    std::replace(again.outputs.begin(), again.outputs.end(), id, again_);
+    const OpNode* reader = std::exchange(op_, &again);
+    find_op_rule(maker.kind).forward(*this);
+    op_ = reader;
+    return again_;
   }
 
   TensorId emit_sum(TensorId of, TensorId a, TensorId b) {
@@ -264,6 +287,9 @@ class Differentiator final : public BackwardContext {
     TensorId tensor, previous, made;
   };
   std::vector<PendingSum> pending_sums_;
+  const OpNode* again_reader_ = nullptr;
+  TensorId again_of_ = kNoTensor;
+  TensorId again_ = kNoTensor;
   std::vector<bool> needed_;
   std::vector<int> uses_;
   std::vector<std::vector<int>> use_numbers_;

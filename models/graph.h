@@ -40,6 +40,11 @@ class Graph {
   TensorId add_parameter(const std::string& name, Shape shape, ParameterInfo info);
   TensorId add_state(const std::string& name, Shape shape, ParameterInfo info);
 
+  // States which share of the whole parameter this one is.
+  void set_shard(TensorId parameter, ParameterShard shard) {
+    tensors_[static_cast<size_t>(parameter)].shard = std::move(shard);
+  }
+
   // Adds an op of a registered kind; shapes are inferred and checked by its rule (Error, exit 2,
   // naming the op, when they do not agree). Returns the first output.
   TensorId add(const std::string& kind, const std::string& name, std::vector<TensorId> inputs,
@@ -65,6 +70,8 @@ class Graph {
   }
   [[nodiscard]] const TensorType& type(TensorId id) const { return tensor(id).type; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  // The op that makes a tensor, null_vertex for parameters and inputs.
+  [[nodiscard]] OpVertex producer(TensorId id) const { return producers_[static_cast<size_t>(id)]; }
   [[nodiscard]] const OpGraph& ops() const { return ops_; }
   [[nodiscard]] const OpNode& op(OpVertex vertex) const { return ops_[vertex]; }
   [[nodiscard]] const SaveRules& save_rules() const { return save_rules_; }

@@ -91,6 +91,7 @@ class StageCut {
         made = part_.add_stage_input(tensor.name, tensor.type);
         break;
     }
+    if (tensor.shard) part_.set_shard(made, *tensor.shard);
     local_[id] = made;
     return made;
   }

@@ -1,6 +1,9 @@
 #include "planner/plan.h"
 
+#include "costmodel/rank_simulator.h"
 #include "planner/lower/lower.h"
+
+#include <algorithm>
 
 namespace plimsoll {
 
@@ -23,45 +26,84 @@ bool has_sequences(const StepProgram& program) {
 
 }  // namespace
 
-StepProgram lower_plan(const ModelSpec& model, const Cluster& cluster, const Job& job,
-                       const Strategy& strategy) {
-  const int communicators = strategy.dp > 1 ? 1 : 0;
-  return lower(model, job, strategy,
-               {.outside_bytes = cluster.device.outside_bytes(communicators),
-                .peak_flops_per_second = peak_flops(cluster.device, job.precision)});
+std::vector<StepProgram> lower_plan(const ModelSpec& model, const Cluster& cluster, const Job& job,
+                                    const Strategy& strategy) {
+  int communicators = 0;
+  for (const int size : {strategy.dp, strategy.tp, strategy.pp}) communicators += size > 1 ? 1 : 0;
+  return lower_stages(model, job, strategy,
+                      {.outside_bytes = cluster.device.outside_bytes(communicators),
+                       .peak_flops_per_second = peak_flops(cluster.device, job.precision)});
 }
 
-Prediction predict(const StepProgram& program, const Cluster& cluster, const Job& job) {
-  Prediction prediction;
-  const MemoryTimeline timeline = compute_timeline(program);
-  const PhaseTimeline& phase = timeline.phases[static_cast<size_t>(timeline.peak_phase)];
-  prediction.live_peak_bytes = timeline.live_peak_bytes();
-  prediction.arena_bytes = program.header.arena_bytes;
-  prediction.peak_bytes = program.peak_bytes();
-  prediction.by_category = phase.peak.by_category;
-  prediction.peak_phase = phase.phase;
-  prediction.peak_instruction = describe(program, phase.phase, phase.peak);
+namespace {
 
-  const SimulatedStep step = simulate(program, cluster);
-  prediction.step_seconds = step.step_seconds;
-  prediction.pass_seconds = step.pass_seconds;
-  prediction.exposed_seconds = step.exposed_seconds;
+// Of the stage with the largest peak.
+void predict_memory(std::span<const StepProgram> stages, Prediction& prediction) {
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const StepProgram& program = stages[stage];
+    const MemoryTimeline timeline = compute_timeline(program);
+    prediction.stage_live_peak_bytes.push_back(timeline.live_peak_bytes());
+    prediction.stage_arena_bytes.push_back(program.header.arena_bytes);
+    prediction.stage_peak_bytes.push_back(program.peak_bytes());
+    if (program.peak_bytes() <= prediction.peak_bytes) continue;
+    const PhaseTimeline& phase = timeline.phases[static_cast<size_t>(timeline.peak_phase)];
+    prediction.fullest_stage = static_cast<int>(stage);
+    prediction.live_peak_bytes = timeline.live_peak_bytes();
+    prediction.arena_bytes = program.header.arena_bytes;
+    prediction.peak_bytes = program.peak_bytes();
+    prediction.by_category = phase.peak.by_category;
+    prediction.peak_phase = phase.phase;
+    prediction.peak_instruction = describe(program, phase.phase, phase.peak);
+  }
+}
+
+}  // namespace
+
+Prediction predict(std::span<const StepProgram> stages, const Cluster& cluster, const Job& job) {
+  Prediction prediction;
+  predict_memory(stages, prediction);
+  if (stages.size() == 1) {
+    const SimulatedStep step = simulate(stages.front(), cluster);
+    prediction.step_seconds = step.step_seconds;
+    prediction.pass_seconds = step.pass_seconds;
+    prediction.exposed_seconds = step.exposed_seconds;
+  } else {
+    const SimulatedRun run = simulate_ranks(stages, cluster);
+    prediction.step_seconds = run.step_seconds;
+    prediction.bubble = run.bubble_fraction();
+    for (const SimulatedStage& stage : run.stages) {
+      for (size_t i = 0; i < prediction.pass_seconds.size(); ++i) {
+        prediction.pass_seconds[i] +=
+            stage.pass_seconds[i] / static_cast<double>(run.stages.size());
+      }
+      prediction.exposed_seconds = std::max(prediction.exposed_seconds, stage.exposed_seconds);
+    }
+  }
+  const StepProgram& first = stages.front();
   const double items = static_cast<double>(job.global_batch) *
-                       static_cast<double>(has_sequences(program) ? job.seq : 1);
-  prediction.tokens_per_second = items / step.step_seconds;
-  if (program.header.peak_flops_per_second > 0) {
-    prediction.mfu =
-        program.header.model_flops / (step.step_seconds * program.header.peak_flops_per_second);
+                       static_cast<double>(has_sequences(first) ? job.seq : 1);
+  prediction.tokens_per_second = items / prediction.step_seconds;
+  double flops = 0;
+  for (const StepProgram& program : stages) flops += program.header.model_flops;
+  if (first.header.peak_flops_per_second > 0) {
+    prediction.mfu = flops / (prediction.step_seconds * first.header.peak_flops_per_second *
+                              static_cast<double>(stages.size()));
   }
   return prediction;
 }
 
+std::vector<StepProgram> stage_programs(const Plan& plan) {
+  std::vector<StepProgram> stages = lower_plan(plan.model, plan.cluster, plan.job, plan.strategy);
+  for (StepProgram& program : stages) {
+    program.header.predicted_step_seconds = plan.predicted.step_seconds;
+  }
+  return stages;
+}
+
 std::vector<StepProgram> rank_programs(const Plan& plan) {
-  StepProgram first = lower_plan(plan.model, plan.cluster, plan.job, plan.strategy);
-  first.header.predicted_step_seconds = plan.predicted.step_seconds;
   std::vector<StepProgram> programs;
-  for (int rank = 0; rank < plan.strategy.num_ranks(); ++rank) {
-    programs.push_back(for_rank(first, rank));
+  for (const StepProgram& stage : stage_programs(plan)) {
+    for (int rank = 0; rank < plan.strategy.dp; ++rank) programs.push_back(for_rank(stage, rank));
   }
   return programs;
 }

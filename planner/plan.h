@@ -9,6 +9,7 @@
 #include "program/program.h"
 #include "program/timeline.h"
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +18,9 @@ namespace plimsoll {
 
 // What lowering, placement and simulation say of a strategy. Bytes are of the fullest rank.
 struct Prediction {
+  int fullest_stage = 0;
+  // Of each pipeline stage.
+  std::vector<int64_t> stage_live_peak_bytes, stage_arena_bytes, stage_peak_bytes;
   int64_t live_peak_bytes = 0;
   int64_t arena_bytes = 0;
   int64_t peak_bytes = 0;       // arena and what lies outside it
@@ -28,6 +32,7 @@ struct Prediction {
   double mfu = 0;                // 0 when the device's peak is unknown
   std::array<double, kNumPasses> pass_seconds{};
   double exposed_seconds = 0;
+  double bubble = 0;  // part of the stages' time that a pipeline leaves idle
 };
 
 struct SearchCounts {
@@ -47,15 +52,19 @@ struct Plan {
   SearchCounts search;
 };
 
-// Lowers for rank 0 with the cluster's figures. The other ranks: for_rank().
-[[nodiscard]] StepProgram lower_plan(const ModelSpec& model, const Cluster& cluster, const Job& job,
-                                     const Strategy& strategy);
+// Lowers all pipeline stages with the cluster's figures, each for its first data-parallel rank. The
+// other ranks: for_rank().
+[[nodiscard]] std::vector<StepProgram> lower_plan(const ModelSpec& model, const Cluster& cluster,
+                                                  const Job& job, const Strategy& strategy);
 
-// What a lowered program promises on the cluster.
-[[nodiscard]] Prediction predict(const StepProgram& program, const Cluster& cluster,
+// What the lowered stages promise on the cluster: memory of the fullest one, time of all.
+[[nodiscard]] Prediction predict(std::span<const StepProgram> stages, const Cluster& cluster,
                                  const Job& job);
 
-// The programs of all ranks of a plan, with the predicted step time in their headers.
+// One program a pipeline stage, of its first rank, with the predicted step time in the header.
+[[nodiscard]] std::vector<StepProgram> stage_programs(const Plan& plan);
+
+// The programs of all data-parallel ranks of all stages: those that differ from one another.
 [[nodiscard]] std::vector<StepProgram> rank_programs(const Plan& plan);
 
 // Plan JSON (docs/formats.md). Reading checks every field: Error (exit 2) names file and key.

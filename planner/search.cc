@@ -1,8 +1,10 @@
 #include "planner/search.h"
 
 #include "base/error.h"
+#include "models/autodiff.h"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 
 namespace plimsoll {
@@ -20,6 +22,20 @@ std::vector<int64_t> divisors(int64_t n) {
   return result;
 }
 
+// FLOPs of one sample, forward and backward, over the whole model: no split and no choice of the
+// space needs fewer.
+double flops_a_sample(const ModelSpec& model, const Job& job) {
+  BuildOptions options;
+  options.micro_batch = 1;
+  options.seq = job.seq;
+  options.float_type = job.precision;
+  const TrainingGraph graph = differentiate(build_model(model, options), job.gradient_type);
+  double flops = 0;
+  for (const KernelCall& call : graph.forward) flops += call.flops;
+  for (const KernelCall& call : graph.backward) flops += call.flops;
+  return flops;
+}
+
 class Search {
  public:
   Search(const ModelSpec& model, const Cluster& cluster, const Job& job, const Pins& pins,
@@ -35,36 +51,60 @@ class Search {
 
   SearchResult run() {
     check_job(model_, job_);
-    base_ = base_strategy();
-    const std::vector<int64_t> micro_batches = micro_batch_choices();
-    const std::vector<int64_t> chunks = chunk_choices();
-    const std::vector<int64_t> layers = layer_choices();
-    const std::vector<Sharding> shardings = sharding_choices();
-    result_.counts.covered = static_cast<int64_t>(shardings.size() * micro_batches.size() *
-                                                  chunks.size() * layers.size());
-    for (const Sharding& sharding : shardings) {
-      base_.zero = sharding.zero;
-      base_.zero_prefetch = sharding.prefetch;
-      for (const int64_t chunk : chunks) {
-        bool fits = true;
-        for (const int64_t micro_batch : micro_batches) {
-          if (!fits && !exhaustive_) break;
-          fits = search_layers(micro_batch, chunk, layers);
-        }
-      }
+    num_parameters_ = count_parameters(model_);
+    sample_seconds_ = flops_a_sample(model_, job_) / (peak_flops(cluster_.device, job_.precision) *
+                                                      cluster_.device.matmul_efficiency);
+    layers_ = layer_choices();
+    const std::vector<Outer> outers = outer_choices();
+    result_.counts.covered =
+        checked_mul(static_cast<int64_t>(outers.size()), static_cast<int64_t>(layers_.size()));
+    for (const Outer& outer : outers) {
+      if (!exhaustive_ && bound_of(outer) > best_) break;  // sorted: nothing behind it is better
+      if (!exhaustive_ && cannot_fit(outer)) continue;
+      search_layers(outer);
     }
+    if (candidates_.empty()) evaluate(outers.back().strategy, layers_.back());
     result_.counts.pruned = result_.counts.covered - result_.counts.evaluated;
     finish();
     return std::move(result_);
   }
 
  private:
-  struct Sharding {
-    int zero = 0;
-    bool prefetch = false;
+  // A strategy but for recompute, with what no recompute can bring it below.
+  struct Outer {
+    Strategy strategy;
+    double seconds = 0;       // of the step
+    int64_t state_bytes = 0;  // of the fullest rank
   };
 
-  Strategy base_strategy() const {
+  [[nodiscard]] double bound_of(const Outer& outer) const {
+    return objective_ == SearchObjective::kTime ? outer.seconds
+                                                : static_cast<double>(outer.state_bytes);
+  }
+
+  // The compute of the whole step in the time of its matrix products at the attainable rate. A
+  // pipeline takes all stages of one micro-batch and m - 1 more of its slowest, which is at least
+  // the average one.
+  [[nodiscard]] double seconds_bound(const Strategy& s) const {
+    const double micro_batch_seconds = sample_seconds_ * static_cast<double>(s.micro_batch) /
+                                       static_cast<double>(s.tp * s.ep * s.cp);
+    const auto m = static_cast<double>(accumulation_steps(s, job_));
+    return micro_batch_seconds * (s.pp - 1 + m) / s.pp;
+  }
+
+  // Weights and optimizer states of a rank that holds an average stage: the fullest has no less.
+  // (Gradients of one micro-batch live only a layer's time; a search must not count them.)
+  [[nodiscard]] int64_t state_bytes_bound(const Strategy& s) const {
+    const int64_t weights = dtype_bytes(job_.precision);
+    const int64_t states =
+        state_bytes_per_parameter(job_) - weights - dtype_bytes(job_.gradient_type);
+    const auto parameters = static_cast<double>(num_parameters_) / (s.tp * s.pp * s.ep);
+    const double bytes = static_cast<double>(weights) / (s.zero >= 3 ? s.dp : 1) +
+                         static_cast<double>(states) / (s.zero >= 1 ? s.dp : 1);
+    return static_cast<int64_t>(parameters * bytes);
+  }
+
+  [[nodiscard]] Strategy pinned_strategy() const {
     Strategy strategy;
     const auto take = [](auto& field, const auto& pin) {
       if (pin) field = *pin;
@@ -78,28 +118,85 @@ class Search {
     take(strategy.sequence_parallel, pins_.sequence_parallel);
     take(strategy.schedule, pins_.schedule);
     take(strategy.attention, pins_.attention);
-    const int64_t devices = cluster_.num_devices();
-    strategy.dp = pins_.dp.value_or(static_cast<int>(devices));
+    take(strategy.micro_batch, pins_.micro_batch);
     strategy.recompute.assign(static_cast<size_t>(model_.layers), Recompute::kNone);
-    if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
-    if (job_.global_batch % strategy.dp != 0) {
-      throw bad_input(fmt::format("--global-batch {} cannot be split over {} data-parallel ranks",
-                                  job_.global_batch, strategy.dp),
-                      fmt::format("use a multiple of {}", strategy.dp));
+    return strategy;
+  }
+
+  // Every pair of degrees that the devices allow. CPU devices are this machine's, for the executor
+  // to run: what it cannot run is no choice there unless it was asked for.
+  [[nodiscard]] std::vector<Strategy> split_choices() const {
+    const int64_t devices = cluster_.num_devices();
+    std::vector<Strategy> splits;
+    for (const int64_t tp : divisors(devices)) {
+      if (pins_.tp ? tp != *pins_.tp : tp > cluster_.devices_per_node) continue;
+      for (const int64_t pp : divisors(devices / tp)) {
+        if (pins_.pp ? pp != *pins_.pp : pp > std::max<int64_t>(1, model_.layers)) continue;
+        const int64_t dp = devices / tp / pp;
+        if (pins_.dp && dp != *pins_.dp) continue;
+        Strategy strategy = pinned_strategy();
+        strategy.tp = static_cast<int>(tp);
+        strategy.pp = static_cast<int>(pp);
+        strategy.dp = static_cast<int>(dp);
+        // Sharded norms and dropout cost no more messages and keep fewer activations.
+        if (!pins_.sequence_parallel) strategy.sequence_parallel = tp > 1;
+        const bool pinned = (pins_.tp || tp == 1) && (pins_.pp || pp == 1);
+        if (cluster_.device.shares_cores && !pinned) continue;
+        splits.push_back(std::move(strategy));
+      }
     }
-    strategy.micro_batch = pins_.micro_batch.value_or(1);
-    check_strategy(model_, job_, strategy);
-    if (strategy.num_ranks() != devices) {
+    return splits;
+  }
+
+  [[nodiscard]] std::vector<Outer> outer_choices() {
+    std::vector<Outer> outers;
+    for (const Strategy& split : split_choices()) {
+      if (job_.global_batch % split.dp != 0) continue;
+      for (const auto& [zero, prefetch] : zero_choices(split)) {
+        for (const int64_t chunk : chunk_choices()) {
+          for (const int64_t micro_batch : micro_batch_choices(split)) {
+            Outer outer{split, 0, 0};
+            outer.strategy.zero = zero;
+            outer.strategy.zero_prefetch = prefetch;
+            outer.strategy.loss_chunks = chunk;
+            outer.strategy.micro_batch = micro_batch;
+            outer.seconds = seconds_bound(outer.strategy);
+            outer.state_bytes = state_bytes_bound(outer.strategy);
+            outers.push_back(std::move(outer));
+          }
+        }
+      }
+    }
+    if (outers.empty()) explain_empty_space();
+    std::stable_sort(outers.begin(), outers.end(),
+                     [&](const Outer& a, const Outer& b) { return bound_of(a) < bound_of(b); });
+    return outers;
+  }
+
+  // Throws what is wrong with the pins, in the words of whoever refuses them.
+  [[noreturn]] void explain_empty_space() const {
+    Strategy strategy = pinned_strategy();
+    const int64_t devices = cluster_.num_devices();
+    const int64_t others = int64_t{strategy.tp} * strategy.pp * strategy.cp * strategy.ep;
+    strategy.dp = pins_.dp.value_or(
+        static_cast<int>(others > 0 && devices % others == 0 ? devices / others : 1));
+    if (strategy.dp >= 1 && others >= 1 && strategy.num_ranks() != devices) {
       throw bad_input(fmt::format("the pinned degrees make {} ranks, the cluster {} has {} devices",
                                   strategy.num_ranks(), cluster_.text, devices),
                       "leave --dp out, or name a cluster of that size");
     }
-    return strategy;
+    if (strategy.dp >= 1 && job_.global_batch % strategy.dp != 0) {
+      throw bad_input(fmt::format("--global-batch {} cannot be split over {} data-parallel ranks",
+                                  job_.global_batch, strategy.dp),
+                      fmt::format("use a multiple of {}", strategy.dp));
+    }
+    check_strategy(model_, job_, strategy);
+    throw bad_input("the pinned degrees leave no strategy", "pin fewer of them");
   }
 
-  [[nodiscard]] std::vector<int64_t> micro_batch_choices() const {
+  [[nodiscard]] std::vector<int64_t> micro_batch_choices(const Strategy& split) const {
     if (pins_.micro_batch) return {*pins_.micro_batch};
-    return divisors(job_.global_batch / base_.dp);
+    return divisors(job_.global_batch / split.dp);
   }
 
   [[nodiscard]] std::vector<int64_t> chunk_choices() const {
@@ -112,24 +209,23 @@ class Search {
     return chunks;
   }
 
-  // CPU devices are this machine's, for the executor to run, so what it cannot run is no choice
-  // there unless it was asked for.
-  [[nodiscard]] std::vector<Sharding> sharding_choices() const {
-    std::vector<Sharding> choices;
-    for (const Sharding& one : {Sharding{0, false}, Sharding{1, false}, Sharding{2, false},
-                                Sharding{2, true}, Sharding{3, false}, Sharding{3, true}}) {
-      if (pins_.zero && one.zero != *pins_.zero) continue;
-      Strategy strategy = base_;
-      strategy.zero = one.zero;
+  [[nodiscard]] std::vector<std::pair<int, bool>> zero_choices(const Strategy& split) const {
+    std::vector<std::pair<int, bool>> choices;
+    for (const auto& [zero, prefetch] :
+         {std::pair{0, false}, std::pair{1, false}, std::pair{2, false}, std::pair{2, true},
+          std::pair{3, false}, std::pair{3, true}}) {
+      if (pins_.zero ? zero != *pins_.zero : zero > 0 && split.dp == 1) continue;
+      if (!pins_.zero && zero > 1 && split.pp > 1) continue;  // not planned by this version
+      Strategy strategy = split;
+      strategy.zero = zero;
       const bool must_run = cluster_.device.shares_cores && !pins_.zero;
-      if (must_run && !why_not_runnable(strategy).empty()) continue;
-      if (one.zero > 0 && base_.dp == 1) continue;
-      choices.push_back(one);
+      if (must_run && zero > 0 && !why_not_runnable(strategy).empty()) continue;
+      choices.emplace_back(zero, prefetch);
     }
     return choices;
   }
 
-  // Numbers of layers to recompute, ascending.
+  // Numbers of layers to recompute, ascending; of a pipeline, the most of any stage.
   [[nodiscard]] std::vector<int64_t> layer_choices() const {
     if (pins_.recompute) {
       return {*pins_.recompute == Recompute::kNone ? 0 : model_.layers};
@@ -139,55 +235,91 @@ class Search {
     return counts;
   }
 
-  // Evaluates one micro-batch and loss form; true when some number of layers fits.
-  bool search_layers(int64_t micro_batch, int64_t chunk, const std::vector<int64_t>& layers) {
+  // States alone exceed the limit, or a smaller micro-batch did not fit with all recomputed.
+  [[nodiscard]] bool cannot_fit(const Outer& outer) const {
+    if (outer.state_bytes > limit_) return true;
+    const auto dead = too_large_.find(split_key(outer.strategy));
+    return dead != too_large_.end() && outer.strategy.micro_batch >= dead->second;
+  }
+
+  using SplitKey = std::tuple<int, int, int, bool, int64_t>;
+  [[nodiscard]] static SplitKey split_key(const Strategy& s) {
+    return {s.tp, s.pp, s.zero, s.zero_prefetch, s.loss_chunks};
+  }
+
+  // Evaluates the numbers of layers that can be best.
+  void search_layers(const Outer& outer) {
     const auto fits = [&](size_t i) {
-      return evaluate(micro_batch, chunk, layers[i]).predicted.peak_bytes <= limit_;
+      const Candidate* candidate = evaluate(outer.strategy, layers_[i]);
+      return candidate != nullptr && candidate->predicted.peak_bytes <= limit_;
     };
     if (exhaustive_) {
-      bool any = false;
-      for (size_t i = 0; i < layers.size(); ++i) any = fits(i) || any;
-      return any;
+      for (size_t i = 0; i < layers_.size(); ++i) (void)fits(i);
+      return;
     }
+    const bool first = fits(0);
     if (objective_ == SearchObjective::kMemory) {
-      const bool last = fits(layers.size() - 1);
-      return fits(0) || last;
+      (void)fits(layers_.size() - 1);
+      return;
     }
-    if (fits(0)) return true;
-    if (layers.size() == 1 || !fits(layers.size() - 1)) return false;
+    if (first) return;
+    if (layers_.size() == 1 || !fits(layers_.size() - 1)) {
+      const auto [at, made] =
+          too_large_.emplace(split_key(outer.strategy), outer.strategy.micro_batch);
+      if (!made) at->second = std::min(at->second, outer.strategy.micro_batch);
+      return;
+    }
     // Recomputing one layer more never needs more memory, once one is recomputed at all.
     size_t low = 0;
-    size_t high = layers.size() - 1;
+    size_t high = layers_.size() - 1;
     while (high - low > 1) {
       const size_t middle = (low + high) / 2;
       (fits(middle) ? high : low) = middle;
     }
-    return true;
   }
 
-  const Candidate& evaluate(int64_t micro_batch, int64_t chunk, int64_t recomputed) {
-    const auto key = std::tuple(base_.zero, base_.zero_prefetch, micro_batch, chunk, recomputed);
-    if (const auto at = candidates_.find(key); at != candidates_.end()) return at->second;
-    Candidate candidate;
-    candidate.strategy = base_;
-    candidate.strategy.micro_batch = micro_batch;
-    candidate.strategy.loss_chunks = chunk;
-    // The first layers: their backward comes last, when later layers' activations are gone.
-    std::fill_n(candidate.strategy.recompute.begin(), recomputed, Recompute::kFull);
-    const StepProgram program = lower_plan(model_, cluster_, job_, candidate.strategy);
-    candidate.predicted = predict(program, cluster_, job_);
-    ++result_.counts.evaluated;
-    if (progress_) progress_(result_.counts.evaluated, result_.counts.covered);
-    return candidates_.emplace(key, std::move(candidate)).first->second;
+  // The first `count` layers of every stage: their backward comes last, when later layers'
+  // activations are gone.
+  void set_recompute(Strategy& strategy, int64_t count) const {
+    const std::vector<int> bounds = stage_bounds(model_, strategy);
+    for (size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
+      const int64_t layers = bounds[stage + 1] - bounds[stage];
+      std::fill_n(strategy.recompute.begin() + bounds[stage], std::min(count, layers),
+                  Recompute::kFull);
+    }
+  }
+
+  // Null when model and split do not go together.
+  const Candidate* evaluate(Strategy strategy, int64_t recomputed) {
+    try {
+      check_strategy(model_, job_, strategy);
+      set_recompute(strategy, recomputed);
+      const auto key =
+          std::tuple(split_key(strategy), strategy.micro_batch, strategy.num_recomputed());
+      if (const auto at = candidates_.find(key); at != candidates_.end()) return &at->second;
+      const std::vector<StepProgram> stages = lower_plan(model_, cluster_, job_, strategy);
+      Candidate candidate{strategy, predict(stages, cluster_, job_)};
+      ++result_.counts.evaluated;
+      if (progress_) progress_(result_.counts.evaluated, result_.counts.covered);
+      if (candidate.predicted.peak_bytes <= limit_) {
+        best_ = std::min(best_, objective_ == SearchObjective::kTime
+                                    ? candidate.predicted.step_seconds
+                                    : static_cast<double>(candidate.predicted.peak_bytes));
+      }
+      return &candidates_.emplace(key, std::move(candidate)).first->second;
+    } catch (const Error&) {
+      // A split that was asked for is refused in its own words; one of the space is left out.
+      if (pins_.tp || pins_.pp || strategy.num_ranks() == strategy.dp) throw;
+      return nullptr;
+    }
   }
 
   [[nodiscard]] auto rank_of(const Candidate& c) const {
     const double seconds = c.predicted.step_seconds;
     const auto bytes = static_cast<double>(c.predicted.peak_bytes);
     const bool time_first = objective_ == SearchObjective::kTime;
-    return std::tuple(time_first ? seconds : bytes, time_first ? bytes : seconds, c.strategy.zero,
-                      c.strategy.zero_prefetch, c.strategy.micro_batch, c.strategy.loss_chunks,
-                      c.strategy.num_recomputed());
+    return std::tuple(time_first ? seconds : bytes, time_first ? bytes : seconds,
+                      split_key(c.strategy), c.strategy.micro_batch, c.strategy.num_recomputed());
   }
 
   void finish() {
@@ -199,6 +331,7 @@ class Search {
       }
       if (candidate.predicted.peak_bytes <= limit_) fitting.push_back(candidate);
     }
+    if (smallest == nullptr) throw bad_input("no split of the devices suits the model");
     result_.smallest = *smallest;
     std::sort(fitting.begin(), fitting.end(),
               [&](const Candidate& a, const Candidate& b) { return rank_of(a) < rank_of(b); });
@@ -223,9 +356,13 @@ class Search {
   SearchObjective objective_;
   bool exhaustive_;
   const SearchProgress& progress_;
-  Strategy base_;
+  int64_t num_parameters_ = 0;
+  double sample_seconds_ = 0;  // of one sample on one device, all its matrix products
+  double best_ = std::numeric_limits<double>::infinity();
+  std::vector<int64_t> layers_;
   SearchResult result_;
-  std::map<std::tuple<int, bool, int64_t, int64_t, int64_t>, Candidate> candidates_;
+  std::map<std::tuple<SplitKey, int64_t, int>, Candidate> candidates_;
+  std::map<SplitKey, int64_t> too_large_;
 };
 
 }  // namespace

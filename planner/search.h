@@ -1,10 +1,12 @@
 // The search for the best strategy under a memory limit.
 //
-// Space: data parallel over all devices × ZeRO 0-3 (on GPUs) × every micro-batch that divides a
-// rank's share × full recompute of the first k layers × whole or chunked loss. For one sharding,
-// micro-batch and loss form, time grows with k, so the smallest k that fits is the best of them,
-// and the larger ones are pruned by that bound; when even full recompute does not fit, larger
-// micro-batches do not either.
+// Space: tensor (inside a node) × pipeline × data parallel degrees that use all devices × ZeRO ×
+// every micro-batch that divides a rank's share × whole or chunked loss × full recompute of the
+// first k layers of each stage. What is pruned is ruled out by a bound: strategies are taken in the
+// order of a lower bound of their time (all FLOPs at the attainable rate, with the pipeline's fill)
+// until it exceeds the best time found; model states alone above the limit cannot fit; for one
+// split and micro-batch, time grows with k, so the smallest k that fits is the best of them; and
+// where full recompute does not fit, larger micro-batches of the split do not either.
 #pragma once
 
 #include "planner/plan.h"

@@ -39,8 +39,8 @@ std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) 
 
 std::string why_not_runnable(const Strategy& strategy) {
   if (strategy.pp > 1) {
-    return fmt::format("{} pipeline stages exchange messages, and the executor only sums over ranks",
-                       strategy.pp);
+    return fmt::format(
+        "{} pipeline stages exchange messages, and the executor only sums over ranks", strategy.pp);
   }
   if (strategy.zero > 0) {
     return fmt::format(
@@ -78,11 +78,6 @@ void check_zero(const Strategy& strategy) {
         fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
         "use --zero 0, or more devices");
   }
-  if (strategy.zero > 1 && strategy.pp > 1) {
-    throw bad_input(fmt::format("--zero {} with --pp {} is not planned by this version",
-                                strategy.zero, strategy.pp),
-                    "use --zero 0 or 1 in a pipeline");
-  }
   if (strategy.zero_prefetch && strategy.zero < 2) {
     throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
                     "prefetch goes with ZeRO-2 and ZeRO-3");
@@ -95,17 +90,20 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
     if (value > 1) {
-      throw bad_input(
-          fmt::format("--{} {}: this version plans data and pipeline parallelism alone", name, value),
-          fmt::format("use --{} 1", name));
+      throw bad_input(fmt::format("--{} {}: this version plans no such split", name, value),
+                      fmt::format("use --{} 1", name));
     }
   };
-  degree("tp", strategy.tp);
+  if (strategy.tp < 1) throw bad_input(fmt::format("--tp {} is not positive", strategy.tp));
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
-  if (strategy.sequence_parallel || strategy.interleave != 1) {
-    throw bad_input("sequence parallelism and interleaving are not planned by this version",
-                    "leave --sequence-parallel and --interleave out");
+  if (strategy.interleave != 1) {
+    throw bad_input("interleaved schedules are not planned by this version",
+                    "leave --interleave out");
+  }
+  if (strategy.sequence_parallel && strategy.tp == 1) {
+    throw bad_input("sequence parallelism goes with tensor parallelism",
+                    "add --tp, or leave --sequence-parallel out");
   }
   check_pipeline(model, strategy);
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));

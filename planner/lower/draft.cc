@@ -104,7 +104,9 @@ DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
 DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group) {
   DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
   accumulate_onto(reduce, 0, tensor);
-  reduce.stream = group == "dp" ? Stream::kDataParallel : Stream::kPipeline;
+  reduce.stream = group == "dp"   ? Stream::kDataParallel
+                  : group == "tp" ? Stream::kTensorParallel
+                                  : Stream::kPipeline;
   reduce.call.attributes.set("group", group);
   return reduce;
 }

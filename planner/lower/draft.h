@@ -107,6 +107,7 @@ void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId 
                                      Category category, TensorId like = kNoTensor);
 
 // Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
-[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group = "dp");
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor,
+                                   const std::string& group = "dp");
 
 }  // namespace plimsoll::lowering

@@ -1,6 +1,7 @@
 #include "planner/lower/lower.h"
 
 #include "models/autodiff.h"
+#include "models/shard.h"
 #include "models/stage.h"
 #include "planner/lower/passes.h"
 #include "planner/placement.h"
@@ -39,6 +40,7 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   Header& header = program.header;
   header.model = model.name;
   header.coordinates.dp_size = strategy.dp;
+  header.coordinates.tp_size = strategy.tp;
   header.coordinates.pp_size = strategy.pp;
   header.samples = {.global_batch = job.global_batch,
                     .micro_batch = strategy.micro_batch,
@@ -51,7 +53,7 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   // A vision model's convention counts the FLOPs of the stage itself, a transformer's are shared.
   const int sharers = job.seq > 0 ? strategy.num_ranks() : strategy.dp;
   header.model_flops =
-      model_flops(model, job, num_parameters, pass_flops(program, true) / samples_a_rank) / sharers;
+      model_flops(model, job, pass_flops(program, true) / samples_a_rank) / sharers;
   header.hardware_flops = pass_flops(program, false);
   Attributes& facts = header.hyperparameters;
   facts.set("parameters", num_parameters);
@@ -73,16 +75,15 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
 
 }  // namespace
 
-double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameters,
-                   double forward_flops_a_sample) {
+double model_flops(const ModelSpec& model, const Job& job, double forward_flops_a_sample) {
   const auto batch = static_cast<double>(job.global_batch);
   switch (model.objective) {
     case Objective::kNextToken:
     case Objective::kMaskedToken: {
-      const double per_token = 6.0 * static_cast<double>(num_parameters) +
+      const double per_token = 6.0 * static_cast<double>(active_parameters(model)) +
                                12.0 * static_cast<double>(model.layers) *
                                    static_cast<double>(job.seq) *
-                                   static_cast<double>(model.heads * model.head_dim);
+                                   static_cast<double>(attention_width(model));
       return per_token * batch * static_cast<double>(job.seq);
     }
     case Objective::kClasses:
@@ -96,8 +97,9 @@ namespace {
 
 // The whole model's graphs, from which each stage takes its part.
 struct WholeGraphs {
-  Graph training;
+  Graph training;  // of one tensor-parallel rank
   std::optional<Graph> evaluation;
+  int64_t num_parameters = 0;  // of the whole model
 };
 
 StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& strategy,
@@ -158,9 +160,9 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
   lowering::order_streams(draft);
   done("schedule");
   StepProgram program = lowering::to_program(draft);
-  fill_header(program, model, job, strategy, device, whole.training.num_parameters());
+  fill_header(program, model, job, strategy, device, whole.num_parameters);
   program.header.coordinates.pp = stage;
-  program.header.rank = stage * strategy.dp;
+  program.header.rank = stage * strategy.dp * strategy.tp;
   place_buffers(program);
   if (observer) observer("placement", program);
   return program;
@@ -169,9 +171,15 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
 WholeGraphs build_graphs(const ModelSpec& model, const Job& job, const Strategy& strategy) {
   check_job(model, job);
   check_strategy(model, job, strategy);
-  WholeGraphs whole{build_model(model, build_options(job, strategy, true)), std::nullopt};
+  const ShardOptions shares{.tp = strategy.tp, .sequence_parallel = strategy.sequence_parallel};
+  const auto of_rank = [&](Graph graph) {
+    return strategy.tp == 1 ? std::move(graph) : shard(graph, shares);
+  };
+  Graph training = build_model(model, build_options(job, strategy, true));
+  const int64_t num_parameters = training.num_parameters();
+  WholeGraphs whole{of_rank(std::move(training)), std::nullopt, num_parameters};
   if (job.eval_batches > 0) {
-    whole.evaluation = build_model(model, build_options(job, strategy, false));
+    whole.evaluation = of_rank(build_model(model, build_options(job, strategy, false)));
   }
   return whole;
 }
@@ -195,7 +203,7 @@ std::vector<StepProgram> lower_stages(const ModelSpec& model, const Job& job,
 
 StepProgram for_rank(const StepProgram& program, int rank) {
   StepProgram other = program;
-  other.header.rank = program.header.rank + rank;
+  other.header.rank = program.header.rank + rank * program.header.coordinates.tp_size;
   other.header.coordinates.dp = rank;
   other.header.samples.first =
       rank * other.header.samples.per_microbatch * other.header.samples.num_microbatches;

@@ -36,8 +36,8 @@ using PassObserver = std::function<void(const std::string& pass, const StepProgr
 [[nodiscard]] StepProgram for_rank(const StepProgram& program, int rank);
 
 // FLOPs of one step of the whole job by the convention of D6: (6 N + 12 L s h) a token for
-// transformers; three times the forward's for other models.
-[[nodiscard]] double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameters,
+// transformers, with the parameters that a token meets; three times the forward's for other models.
+[[nodiscard]] double model_flops(const ModelSpec& model, const Job& job,
                                  double forward_flops_a_sample);
 
 }  // namespace plimsoll

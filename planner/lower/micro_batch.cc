@@ -1,5 +1,6 @@
 // Forward and backward of one micro-batch, and the evaluation's forward.
 #include "base/error.h"
+#include "models/shard.h"
 #include "planner/lower/passes.h"
 
 #include <algorithm>
@@ -52,6 +53,16 @@ LogicalTensor logical_of(const Tensor& tensor) {
     case ParameterInfo::Init::kRunning:
       logical.initialiser.kind = Initialiser::Kind::kRunning;
       break;
+  }
+  if (tensor.shard) {
+    for (const ParameterBox& box : parameter_boxes(tensor, 0)) {
+      logical.parts.push_back({.name = box.name,
+                               .global_shape = box.global_shape,
+                               .box_start = box.start,
+                               .box_extent = box.extent,
+                               .transposed = box.transposed});
+    }
+    return logical;
   }
   for (const ParameterPart& part : info.parts) {
     Shape shape = tensor.type.shape;

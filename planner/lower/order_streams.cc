@@ -32,7 +32,10 @@ class Ordering {
       needed_.fill(-1);
       for (const TensorId id : call.call.inputs) need_buffer(id, false);
       for (const TensorId id : call.call.outputs) need_buffer(id, true);
-      for (const int mark : call.after) need(marks_.at(mark));
+      for (const int mark : call.after) {
+        // A mark of another segment is done before this one starts.
+        if (const auto at = marks_.find(mark); at != marks_.end()) need(at->second);
+      }
       // What is issued here starts no earlier, so that it cannot hold bytes that are freed before.
       if (call.stream != Stream::kCompute && last_computed_ >= 0) need(last_computed_);
       const auto stream = static_cast<size_t>(call.stream);

@@ -8,6 +8,21 @@ namespace plimsoll::lowering {
 
 namespace {
 
+bool has_partial_gradient(const Tensor& parameter) {
+  if (!parameter.shard) return false;
+  const auto& ranges = parameter.shard->ranges;
+  return parameter.shard->partial_gradient ||
+         std::any_of(ranges.begin(), ranges.end(),
+                     [](const ShardedRange& range) { return range.copies > 1; });
+}
+
+// How much of a gradient's squared norm this rank counts: what all tensor-parallel ranks hold alike
+// is counted by each in equal parts.
+double share_of_norm(const Draft& draft, const Tensor& parameter) {
+  const bool divided = parameter.shard && parameter.shard->dimension >= 0;
+  return divided ? 1.0 : 1.0 / draft.strategy->tp;
+}
+
 // Sum of squares of every gradient into one slot each of `terms`, which is cleared first;
 // `own_part`: of this rank's shard alone.
 void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms, Pass pass,
@@ -20,6 +35,8 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
     DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
     accumulate_onto(call, 0, terms);
     call.call.attributes.set("index", index++);
+    const double share = share_of_norm(draft, draft.at(trained.parameter).tensor);
+    if (share != 1) call.call.attributes.set("scale", share);
     call.call.flops = 2.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
     if (own_part) touch_own_part(draft, call, trained.parameter);
     segment.body.push_back(std::move(call));
@@ -112,6 +129,16 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
   call.call.flops = 12.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
   if (draft.strategy->zero >= 1) touch_own_part(draft, call, trained.parameter);
   return call;
+}
+
+// Tensor parallelism: of what ranks hold alike, each may have a part of the gradient's sum.
+void add_tensor_reduction(Draft& draft, const std::string& phase) {
+  DraftSegment segment{"reduce over tp", 1, {}};
+  for (const Trained& trained : draft.trained) {
+    if (!has_partial_gradient(draft.at(trained.parameter).tensor)) continue;
+    segment.body.push_back(all_reduce(draft, trained.gradients.front(), "tp"));
+  }
+  if (!segment.body.empty()) draft.phase(phase).segments.push_back(std::move(segment));
 }
 
 // Pipelines: what several stages hold has one gradient, and every stage knows the loss.
@@ -208,6 +235,7 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
 }
 
 void add_reduction(Draft& draft, const std::string& phase) {
+  if (draft.strategy->tp > 1) add_tensor_reduction(draft, phase);
   if (draft.strategy->pp > 1) add_stage_reduction(draft, phase);
   if (draft.strategy->dp == 1) return;
   const int zero = draft.strategy->zero;
@@ -238,6 +266,8 @@ void add_reduction(Draft& draft, const std::string& phase) {
   }
   exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
   exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
+  if (draft.strategy->tp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "tp"));
+  if (draft.strategy->pp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "pp"));
   draft.phase(phase).segments.push_back(std::move(exchange));
 }
 
@@ -249,11 +279,12 @@ void add_update(Draft& draft, const std::string& phase) {
   append_norm_terms(draft, update, terms, Pass::kUpdate, zero >= 1);
   if (zero >= 1) update.body.push_back(all_reduce(draft, terms));
   TensorId norm = terms;
-  if (draft.strategy->pp > 1) {
-    // Every stage clips by the norm over all stages.
-    norm = add_transient(draft, "stage_norm_sq", {{1}, DType::kF64}, Category::kWorkspace);
+  if (draft.strategy->pp * draft.strategy->tp > 1) {
+    // Every rank clips by the norm over all of them.
+    norm = add_transient(draft, "whole_norm_sq", {{1}, DType::kF64}, Category::kWorkspace);
     update.body.push_back(make_call(draft, "sum_terms", {terms}, {norm}, Pass::kUpdate));
-    update.body.push_back(all_reduce(draft, norm, "pp"));
+    if (draft.strategy->tp > 1) update.body.push_back(all_reduce(draft, norm, "tp"));
+    if (draft.strategy->pp > 1) update.body.push_back(all_reduce(draft, norm, "pp"));
   }
   DraftCall clip = make_call(draft, "clip", {norm, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);

@@ -29,17 +29,24 @@ DraftCall flat_collective(const Draft& draft, const char* op, TensorId from, Ten
 }
 
 // The blocks of a body: runs of calls of one layer, as [first, last). What lies between two layers
-// (the head with its loss and backward) is a block too. A layer's recompute is in the block of its
-// backward.
+// (the head with its loss and backward) is a block too, cut between forward and backward where a
+// pipeline may run them in different segments. A layer's recompute is in the block of its backward.
 struct Block {
   size_t first = 0;
   size_t last = 0;
 };
 
-std::vector<Block> find_blocks(const std::vector<DraftCall>& body) {
+bool is_forward(const DraftCall& call) {
+  return call.pass == Pass::kInput || call.pass == Pass::kForward;
+}
+
+std::vector<Block> find_blocks(const Draft& draft, const std::vector<DraftCall>& body) {
   std::vector<Block> blocks;
+  const bool cut = draft.strategy->pp > 1;
   for (size_t i = 0; i < body.size(); ++i) {
-    if (i == 0 || body[i].call.layer != body[i - 1].call.layer) blocks.push_back({i, i});
+    const bool begins = i == 0 || body[i].call.layer != body[i - 1].call.layer ||
+                        (cut && is_forward(body[i]) != is_forward(body[i - 1]));
+    if (begins) blocks.push_back({i, i});
     blocks.back().last = i + 1;
   }
   return blocks;
@@ -79,7 +86,7 @@ class GradientSharding {
         find_uses(trained);
       }
     }
-    const std::vector<Block> blocks = find_blocks(body_.body);
+    const std::vector<Block> blocks = find_blocks(draft_, body_.body);
     Insertions insertions;
     for (size_t b = 0; b < blocks.size(); ++b) {
       std::vector<DraftCall> reductions = reduce_block(blocks[b]);
@@ -165,7 +172,7 @@ class ParameterGathering {
       : draft_(draft), whole_(whole) {}
 
   void run(std::vector<DraftCall>& body) {
-    const std::vector<Block> blocks = find_blocks(body);
+    const std::vector<Block> blocks = find_blocks(draft_, body);
     Insertions insertions;
     for (size_t b = 0; b < blocks.size(); ++b) {
       gathered_.clear();

@@ -151,7 +151,8 @@ TEST(Profile, MistakesAreNamedWithTheirPlace) {
                         const std::string& hint = "") {
     expect_error([&] { (void)parse(text); }, ExitCode::kBadInput, message, hint);
   };
-  fails("", "p.toml: lacks title");
+  fails("", "p.toml: lacks save");
+  fails(with("title = \"Other\"\n", ""), "p.toml: lacks title");
   fails(with("attention =", "atention ="), "p.toml:3:12: unknown key 'atention'",
         "did you mean 'attention'?");
   fails(with("\"naive\"", "\"flsh\""), "p.toml:3:13: unknown attention 'flsh'",

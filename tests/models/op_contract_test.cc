@@ -1,6 +1,7 @@
 // Every room's kernel calls against the operand table of docs/ops.md.
 #include "models/autodiff.h"
 #include "models/model.h"
+#include "models/shard.h"
 
 #include <gtest/gtest.h>
 
@@ -84,7 +85,7 @@ Calls all_calls() {
     if (spec.layers > 16) continue;
     for (const char* attention : {"flash", "naive"}) {
       for (const int64_t chunks : {1, 2}) {
-        const bool text = spec.family == Family::kGpt2 || spec.family == Family::kLlama;
+        const bool text = spec.objective == Objective::kNextToken;
         BuildOptions options{.micro_batch = 2,
                              .seq = 8,
                              .save_rules = {},
@@ -92,11 +93,34 @@ Calls all_calls() {
                              .attention = attention,
                              .loss_chunks = text ? chunks : 1};
         collect(build_model(spec, options), all);
+        if (spec.heads > 0 && spec.heads % 2 == 0) {
+          ModelSpec even = spec;  // an even number of tokens with the class token
+          if (spec.family == Family::kVit) even.image_size = 5 * spec.patch;
+          for (const bool sequence : {false, true}) {
+            const Graph whole = build_model(even, options);
+            collect(shard(whole, {.tp = 2, .sequence_parallel = sequence}), all);
+          }
+        }
         options.training = false;
         collect(build_model(spec, options), all);
       }
     }
   }
+  // Experts over several ranks, dropless and with a capacity.
+  for (const double capacity : {0.0, 1.0}) {
+    BuildOptions options{.micro_batch = 2,
+                         .seq = 8,
+                         .save_rules = {},
+                         .capacity_factor = capacity,
+                         .expert_parallel = 2};
+    collect(build_model(load_model("mixtral-tiny"), options), all);
+    options.training = false;
+    collect(build_model(load_model("mixtral-tiny"), options), all);
+  }
+  // No built-in model scales its latent attention's positions.
+  ModelSpec stretched = load_model("deepseek-tiny");
+  stretched.yarn.emplace().factor = 40;
+  collect(build_model(stretched, {.micro_batch = 2, .seq = 8, .save_rules = {}}), all);
   // No built-in model flattens images.
   Graph graph(SaveRules::plimsoll(), DType::kF32, true);
   const TensorId images = graph.add_input("images", {{2, 1, 4, 4}, DType::kF32});

@@ -33,9 +33,12 @@ INSTANTIATE_TEST_SUITE_P(
                     Published{"llama3-8b", 8030261248}, Published{"llama3-70b", 70553706496},
                     Published{"llama3-405b", 405853388800}, Published{"llama3.2-1b", 1235814400},
                     Published{"llama3.2-3b", 3212749824}, Published{"mistral-7b", 7241732096},
-                    Published{"bert-base", 109514298}, Published{"bert-large", 335174458},
-                    Published{"vit-b-16", 86567656}, Published{"vit-l-16", 304326632},
-                    Published{"resnet18", 11689512}, Published{"resnet50", 25557032}),
+                    Published{"qwen3-8b", 8190735360}, Published{"mixtral-8x7b", 46702792704},
+                    Published{"mixtral-8x22b", 140630071296},
+                    Published{"deepseek-v3", 671026404352}, Published{"bert-base", 109514298},
+                    Published{"bert-large", 335174458}, Published{"vit-b-16", 86567656},
+                    Published{"vit-l-16", 304326632}, Published{"resnet18", 11689512},
+                    Published{"resnet50", 25557032}),
     [](const auto& test) {
       std::string name = test.param.name;
       std::replace_if(

@@ -64,7 +64,8 @@ TEST(Framework, SaysWhatIsNotRun) {
   EXPECT_EQ(why_not_run(megatron, strategy), "megatron runs no context parallelism (--cp 2)");
   Profile uniform = own;
   uniform.runs.mixed_recompute = false;
-  const Strategy mixed{.recompute = {Recompute::kFull, Recompute::kNone}};
+  Strategy mixed;
+  mixed.recompute = {Recompute::kFull, Recompute::kNone};
   EXPECT_EQ(why_not_run(uniform, mixed), "plimsoll runs the same recompute in all layers alone");
   uniform.runs.recompute = {"none"};
   EXPECT_EQ(why_not_run(uniform, mixed), "plimsoll runs no recompute 'full'");

@@ -172,7 +172,7 @@ TEST(Lower, EveryPassLeavesAProgramThatCanBeLookedAt) {
 TEST(Lower, ModelFlopsFollowTheConvention) {
   const ModelSpec model = load_model("gpt2");
   Job job = small_job(2, 1024);
-  EXPECT_DOUBLE_EQ(model_flops(model, job, 124439808, 0),
+  EXPECT_DOUBLE_EQ(model_flops(model, job, 0),
                    2048.0 * (6.0 * 124439808 + 12.0 * 12 * 1024 * 768));
 }
 

@@ -187,6 +187,32 @@ RC_GTEST_PROP(Zero, EachBlockGathersWhatItReadsAndNoMore, ()) {
   }
 }
 
+RC_GTEST_PROP(Zero, StagesOfAPipelineVerify, ()) {
+  const int64_t layers = *rc::gen::inRange(2, 5);
+  const ModelSpec model = testing::random_transformer(
+      *rc::gen::element<std::string>("gpt2-tiny", "llama-tiny"), layers, *rc::gen::inRange(1, 4),
+      2 * *rc::gen::inRange(1, 9), *rc::gen::inRange(3, 70));
+  Strategy strategy;
+  strategy.dp = *rc::gen::inRange(2, 5);
+  strategy.pp = 2;
+  strategy.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
+  strategy.zero = *rc::gen::inRange(1, 4);
+  strategy.zero_prefetch = strategy.zero >= 2 && *rc::gen::arbitrary<bool>();
+  for (int64_t i = 0; i < layers; ++i) {
+    strategy.recompute.push_back(*rc::gen::element(Recompute::kNone, Recompute::kFull));
+  }
+  Job job;
+  job.global_batch = strategy.dp * *rc::gen::inRange(1, 5);
+  job.seq = *rc::gen::inRange(1, 33);
+  for (const StepProgram& program : lower_stages(model, job, strategy, {})) {
+    RC_ASSERT(first_violation(program) == "");
+    for (const Buffer& buffer : program.buffers) {
+      // No gathered parameter outlives its block, so none is kept for several micro-batches.
+      RC_ASSERT(buffer.category != Category::kParameters || buffer.copies == 1);
+    }
+  }
+}
+
 struct Bf16 {
   ModelSpec model = load_model("llama2-7b");
   Job job;
