@@ -60,7 +60,7 @@ class Search {
         checked_mul(static_cast<int64_t>(outers.size()), static_cast<int64_t>(layers_.size()));
     for (const Outer& outer : outers) {
       if (!exhaustive_ && bound_of(outer) > best_) break;  // sorted: nothing behind it is better
-      if (!exhaustive_ && cannot_fit(outer)) continue;
+      if (!exhaustive_ && (cannot_fit(outer) || cannot_be_best(outer))) continue;
       search_layers(outer);
     }
     if (candidates_.empty()) evaluate(outers.back().strategy, layers_.back());
@@ -239,7 +239,19 @@ class Search {
   [[nodiscard]] bool cannot_fit(const Outer& outer) const {
     if (outer.state_bytes > limit_) return true;
     const auto dead = too_large_.find(split_key(outer.strategy));
-    return dead != too_large_.end() && outer.strategy.micro_batch >= dead->second;
+    // The whole share at once accumulates nothing, so it may fit where smaller ones do not.
+    const bool accumulates = accumulation_steps(outer.strategy, job_) > 1;
+    return accumulates && dead != too_large_.end() && outer.strategy.micro_batch >= dead->second;
+  }
+
+  // A loss in chunks computes the logits twice: it is no choice where the whole loss fits without
+  // recompute. (Of equal bounds the whole loss comes first.)
+  [[nodiscard]] bool cannot_be_best(const Outer& outer) const {
+    if (objective_ != SearchObjective::kTime || outer.strategy.loss_chunks == 1) return false;
+    Strategy whole = outer.strategy;
+    whole.loss_chunks = 1;
+    const auto at = candidates_.find(std::tuple(split_key(whole), whole.micro_batch, 0));
+    return at != candidates_.end() && at->second.predicted.peak_bytes <= limit_;
   }
 
   using SplitKey = std::tuple<int, int, int, bool, int64_t>;

@@ -44,6 +44,37 @@ const Attributes kHeads{
     {"causal", int64_t{1}}, {"form", std::string("flash")}, {"dropout", 0.0},
     {"theta", 1e4}};
 
+Attributes changed(Attributes attributes, const Attributes& changes) {
+  for (const auto& [name, value] : changes.entries()) attributes.set(name, value);
+  return attributes;
+}
+
+Attributes with_heads(const Attributes& changes) { return changed(kHeads, changes); }
+
+Attributes latent(const Attributes& changes) {
+  return changed({{"heads", int64_t{4}},
+                  {"nope_dim", int64_t{2}},
+                  {"rope_dim", int64_t{4}},
+                  {"value_dim", int64_t{3}},
+                  {"form", std::string("flash")},
+                  {"dropout", 0.0},
+                  {"theta", 1e4}},
+                 changes);
+}
+
+Attributes router(const Attributes& changes) {
+  return changed({{"top_k", int64_t{2}},
+                  {"scoring", std::string("softmax")},
+                  {"groups", int64_t{4}},
+                  {"top_groups", int64_t{1}}},
+                 changes);
+}
+
+Attributes rows(const Attributes& changes) {
+  return changed({{"experts", int64_t{2}}, {"capacity", int64_t{0}}, {"routed_rows", int64_t{9}}},
+                 changes);
+}
+
 Attributes along(int64_t dimension) { return {{"tp", int64_t{2}}, {"dimension", dimension}}; }
 
 std::vector<Misfit> misfits() {
@@ -58,6 +89,47 @@ std::vector<Misfit> misfits() {
       {"prepend_token", {f32({2, 9, 4}), f32({5})}, {}, "a token [C]"},
       {"select_token", {f32({2, 9, 4})}, {{"index", int64_t{9}}}, "outside 9 tokens"},
       {"image_to_tokens", {f32({2, 9, 4})}, {}, "[B, C, H, W]"},
+      {"qk_norm", {f32({2, 9, 80}), f32({8}), f32({9})}, with_heads({}), "must be [8]"},
+      {"qk_norm", {f32({2, 9, 81}), f32({8}), f32({8})}, with_heads({}), "need 80"},
+      {"split_columns", {f32({2, 9})}, {{"columns", int64_t{9}}}, "9 of 9 columns"},
+      {"mla_rope", {f32({2, 9, 24}), f32({2, 9, 2})}, latent({}), "[2, 9, 2]"},
+      {"mla_rope", {f32({2, 9, 25}), f32({2, 9, 2})}, latent({}), "need 24"},
+      {"mla_rope", {f32({2, 9, 24}), f32({2, 9, 4})}, latent({{"rope_dim", int64_t{3}}}), "even"},
+      {"mla_attention",
+       {f32({2, 9, 24}), f32({2, 9, 28}), f32({2, 9, 2})},
+       latent({}),
+       "kv must be [2, 9, 20], not [2, 9, 28]"},
+      {"mla_attention",
+       {f32({2, 9, 24}), f32({2, 9, 20}), f32({2, 8, 4})},
+       latent({}),
+       "must be [2, 9, 4], not [2, 8, 4]"},
+      {"mla_attention",
+       {f32({2, 9, 24}), f32({2, 9, 20}), f32({2, 9, 4})},
+       latent({{"form", std::string("fast")}}),
+       "flash or naive"},
+      {"moe_router", {f32({2, 9, 8})}, router({{"top_k", int64_t{9}}}), "9 of 8 experts"},
+      {"moe_router", {f32({2, 9, 8})}, router({{"groups", int64_t{3}}}), "3 groups"},
+      {"moe_router", {f32({2, 9, 8})}, router({{"top_k", int64_t{3}}}), "fewer than the 3"},
+      {"moe_router", {f32({2, 9, 8})}, router({{"scoring", std::string("x")}}), "not x"},
+      {"moe_dispatch", {f32({2, 9, 4}), f32({2, 9, 2})}, rows({}), "i32 indices"},
+      {"moe_dispatch", {f32({2, 9, 4}), i32({2, 8, 2})}, rows({}), "i32 indices"},
+      {"moe_dispatch",
+       {f32({2, 9, 4}), i32({2, 9, 2})},
+       rows({{"capacity", int64_t{19}}}),
+       "[0, 18] tokens"},
+      {"moe_expert_linear", {f32({9, 4}), f32({8, 5}), i32({2})}, rows({}), "weights [8, 5]"},
+      {"moe_expert_linear", {f32({9, 4}), f32({9, 4}), i32({2})}, rows({}), "of 2 experts"},
+      {"moe_expert_linear", {f32({9, 4}), f32({8, 4}), i32({3})}, rows({}), "counts of groups"},
+      {"moe_expert_linear",
+       {f32({9, 4}), f32({8, 4}), i32({4})},
+       rows({{"capacity", int64_t{2}}}),
+       "4 groups of 2 rows"},
+      {"moe_expert_linear",
+       {f32({9, 4}), f32({8, 4}), i32({2})},
+       rows({{"routed_rows", int64_t{10}}}),
+       "10 rows are routed into 9"},
+      {"moe_combine", {f32({9, 4}), f32({2, 9, 2}), i32({2, 9, 1})}, {}, "positions [B, T, k]"},
+      {"all_to_all", {f32({9, 4}), i32({4}), none}, {{"group", std::string("ep")}}, "both absent"},
       {"layer_norm", {f32({2, 4}), f32({4}), f32({5})}, {{"epsilon", 1e-5}}, "must be [4]"},
       {"rms_norm", {f32({2, 4}), f32({5})}, {{"epsilon", 1e-5}}, "must be [4]"},
       {"rope", {f32({1, 2, 79})}, kHeads, "need 80"},

@@ -178,9 +178,9 @@ TEST(Lower, ModelFlopsFollowTheConvention) {
 TEST(Lower, WhatThisVersionDoesNotSplitIsRefused) {
   const ModelSpec model = load_model("gpt2-tiny");
   Strategy strategy = uniform(model, 1, Recompute::kNone);
-  strategy.tp = 2;
+  strategy.cp = 2;
   EXPECT_THROW((void)lower(model, small_job(4, 16), strategy, {}), Error);
-  strategy.tp = 1;
+  strategy.cp = 1;
   strategy.micro_batch = 3;
   EXPECT_THROW((void)lower(model, small_job(4, 16), strategy, {}), Error);
 }

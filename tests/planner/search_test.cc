@@ -112,10 +112,13 @@ TEST(Search, PinsThatContradictAreNamed) {
   pins.micro_batch = 3;
   EXPECT_THAT(message(pins, 8), ::testing::HasSubstr("not a multiple"));
   pins = {};
-  pins.tp = 2;
-  EXPECT_THAT(message(pins, 8), ::testing::HasSubstr("--tp 2"));
+  pins.cp = 2;
+  EXPECT_THAT(message(pins, 8), ::testing::HasSubstr("--cp 2"));
+  pins = {};
   pins.tp = 0;
   EXPECT_THAT(message(pins, 8), ::testing::HasSubstr("not positive"));
+  pins.tp = 3;
+  EXPECT_THAT(message(pins, 8), ::testing::HasSubstr("3 ranks"));
 }
 
 }  // namespace
