@@ -155,6 +155,9 @@ PeakInstruction instruction_at(const StepProgram& program, int phase, const Time
   at.pass = instruction.pass;
   at.layer = instruction.layer;
   at.op = instruction.op;
+  if (!instruction.outputs.empty() && instruction.outputs.front() != kNoBuffer) {
+    at.writes = program.buffers[static_cast<size_t>(instruction.outputs.front())].name;
+  }
   return at;
 }
 

@@ -22,7 +22,8 @@ struct PeakInstruction {
   int64_t num_micro_batches = 1;  // of the rank in one step
   Pass pass = Pass::kForward;
   int layer = -1;
-  std::string op;  // "linear.backward_weight"
+  std::string op;      // "linear.backward_weight"
+  std::string writes;  // name of the first buffer that it writes: "d.wte.weight"
 };
 
 // Who touches a buffer next, from the peak on.

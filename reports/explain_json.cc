@@ -103,6 +103,7 @@ Json peak_json(const PeakAnatomy& a) {
           {"pass", pass_name(a.at.pass)},
           {"layer", a.at.layer},
           {"op", a.at.op},
+          {"writes", a.at.writes},
           {"packing_bytes", a.packing_bytes},
           {"outside_bytes", a.outside_bytes},
           {"peak_bytes", a.peak_bytes},

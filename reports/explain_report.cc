@@ -61,13 +61,14 @@ std::string layer_words(int layer) {
 
 std::string peak_words(const PeakInstruction& at) {
   if (at.op.empty()) return fmt::format("phase {}", at.phase);
-  std::string words = fmt::format("phase {}, ", at.phase);
+  std::string words = fmt::format("{}, ", at.phase == "step" ? "the step" : "phase " + at.phase);
   if (at.segment == "micro-batches") {
     words += fmt::format("micro-batch {} of {}, ", at.iteration + 1, at.repeat);
   } else {
-    words += fmt::format("segment {}, ", at.segment);
+    words += fmt::format("\"{}\", ", at.segment);
   }
-  return words + call_words(at.pass, at.op) + ", " + layer_words(at.layer);
+  words += call_words(at.pass, at.op) + ", " + layer_words(at.layer);
+  return at.writes.empty() ? words : words + ",\n    which writes " + at.writes;
 }
 
 std::string group_name(const BufferGroup& group) {
@@ -136,8 +137,8 @@ std::string verdict(const Advice& advice) {
     text += fmt::format("\n  DOES NOT FIT   needs {} of {} GiB a device, {} too much\n",
                         gib(p.peak_bytes), gib(limit), format_bytes(p.peak_bytes - limit));
   }
-  text +=
-      fmt::format("  {} a step; prices below are against that\n", format_seconds(p.step_seconds));
+  text += fmt::format("  Predicted step time {}; the times below are against it.\n",
+                      format_seconds(p.step_seconds));
   return text;
 }
 
@@ -162,7 +163,7 @@ std::string anatomy_by_category(const Advice& advice, const ReportStyle& style) 
         advice.explained.predicted.by_category[static_cast<size_t>(c)]);
   }
   row("packing", a.packing_bytes);
-  row("outside (driver, libraries)", a.outside_bytes);
+  row("outside the arena", a.outside_bytes);
   text += table.row({"peak", "", gib(a.peak_bytes), format_count(a.peak_bytes),
                      percent(static_cast<double>(a.peak_bytes) / limit)});
   return text;
@@ -185,7 +186,8 @@ std::string anatomy_by_buffer(const PeakAnatomy& a) {
   int64_t rest_count = 0;
   for (size_t g = 0; g < a.groups.size(); ++g) {
     const BufferGroup& group = a.groups[g];
-    if (g >= kBuffers) {
+    // Below a thousandth of the peak a buffer explains nothing.
+    if (g >= kBuffers || group.bytes < a.peak_bytes / 1000) {
       rest += group.bytes;
       rest_count += group.count;
       continue;
@@ -193,8 +195,9 @@ std::string anatomy_by_buffer(const PeakAnatomy& a) {
     text += line(gib(group.bytes), format_count(group.bytes), group_name(group), reason(group));
   }
   if (rest > 0) {
-    text += line(gib(rest), format_count(rest),
-                 fmt::format("{} smaller buffers", format_count(rest_count)), "");
+    text += fmt::format("    {} {}  {} smaller buffer{}\n", pad_left(gib(rest), 5),
+                        pad_left(format_count(rest), 15), format_count(rest_count),
+                        rest_count == 1 ? "" : "s");
   }
   return text;
 }
@@ -235,7 +238,7 @@ std::string remains(const Option& o) {
 }
 
 std::string ladder_rows(const Advice& advice) {
-  std::string text = option_heads("One trick at a time, in GiB", "what remains");
+  std::string text = option_heads("One trick at a time, in GiB", "largest left");
   const ModelSpec& model = advice.request.model;
   for (const LadderStep& step : advice.ladder) {
     const std::string mark = step.dimension->same_result ? "" : " *";
@@ -246,7 +249,7 @@ std::string ladder_rows(const Advice& advice) {
     if (!step.end) {
       const std::string now = step.dimension->text(model, advice.explained.configuration);
       if (!step.dimension->flag(model, advice.explained.configuration).empty()) {
-        text += fmt::format("  {}: nothing beyond {}\n", step.dimension->title, now);
+        text += fmt::format("  {} in use already\n", pad_right(now, 34));
       }
       continue;
     }
@@ -257,11 +260,10 @@ std::string ladder_rows(const Advice& advice) {
     text += option_row(step.end->text + mark, *step.end, remains(*step.end));
   }
   if (advice.together) {
-    text +=
-        option_row("all that leave the loss as it is", *advice.together, remains(*advice.together));
+    text += option_row("all but those with *", *advice.together, remains(*advice.together));
   }
   if (advice.all_together && advice.all_together->keys != advice.together.value_or(Option{}).keys) {
-    text += option_row("all *", *advice.all_together, remains(*advice.all_together));
+    text += option_row("all of these *", *advice.all_together, remains(*advice.all_together));
   }
   const bool marked = std::any_of(advice.ladder.begin(), advice.ladder.end(), [](const auto& step) {
     return step.end && !step.dimension->same_result;
@@ -288,7 +290,7 @@ std::string change_rows(const Advice& advice) {
     if (advice.all_together && advice.all_together->fits) return text + "; all with * do.\n";
     return text + ", nor do all together.\n";
   }
-  std::string text = option_heads("Least changes that fit, fastest first", "");
+  std::string text = option_heads("Least changes that fit, in GiB", "");
   for (size_t i = 0; i < advice.changes.size() && i < kChanges; ++i) {
     const Option& o = advice.changes[i];
     text += option_row(o.text + (o.same_result ? "" : " *"), o, "");
@@ -306,8 +308,8 @@ std::string largest_row(const std::string& name, const Largest& largest) {
                                ? fmt::format("{} needs {} GiB", format_count(largest.next_value),
                                              gib(largest.next_peak_bytes))
                                : largest.reason;
-  const std::string row = fmt::format("    {} {}  {} GiB", pad_right(name, 30),
-                                      pad_left(format_count(largest.value), 9),
+  const std::string row = fmt::format("    {} {}  {} GiB", pad_right(name, 34),
+                                      pad_left(format_count(largest.value), 7),
                                       pad_left(gib(largest.at->evaluated.predicted.peak_bytes), 5));
   if (display_width(row + next) + 2 <= 80) return row + "  " + next + "\n";
   return row + "\n      " + next + "\n";
@@ -319,7 +321,7 @@ std::string limits(const Advice& advice) {
     if (!pair) return;
     text += largest_row(name + ", all else the same", pair->configured);
     if (pair->open.value != pair->configured.value) {
-      text += largest_row(name + ", unpinned at its least", pair->open);
+      text += largest_row(name + ", unpinned left free", pair->open);
     }
   };
   rows("micro-batch", advice.micro_batch);
@@ -343,7 +345,7 @@ std::string placed_rows(const std::optional<Option>& configured,
   const bool same =
       configured && open &&
       configured->evaluated.configuration.cluster == open->evaluated.configuration.cluster;
-  if (!same) text += placed_row("unpinned at its least", open);
+  if (!same) text += placed_row("unpinned left free", open);
   return text;
 }
 
@@ -360,7 +362,7 @@ std::string hardware(const Advice& advice) {
   } else {
     text += placed_rows(devices.configured, devices.open);
   }
-  text += fmt::format("\n  Smallest device that holds it, {} of them\n",
+  text += fmt::format("\n  Smallest device of the catalogue that holds it, {} of them\n",
                       format_count(advice.request.cluster.num_devices()));
   return text + placed_rows(advice.hardware.configured, advice.hardware.open);
 }
@@ -393,7 +395,7 @@ std::string explain_report(const Advice& advice, const ReportStyle& style) {
   const std::string text = head(advice) + verdict(advice) + anatomy(advice, style) +
                            ladder_rows(advice) + change_rows(advice) + limits(advice) +
                            hardware(advice) + candidates(advice);
-  return style.unicode ? text : to_ascii(text);
+  return wrap_lines(style.unicode ? text : to_ascii(text), 80);
 }
 
 }  // namespace plimsoll

@@ -11,6 +11,41 @@ namespace {
 
 bool starts_character(char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }
 
+constexpr size_t kGutter = 12;  // right-aligned words of a report's head
+
+size_t hanging_indent(std::string_view line) {
+  const size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const bool gutter = indent > 2 && indent < kGutter && line.size() > kGutter + 2 &&
+                      line[kGutter - 1] != ' ' && line.substr(kGutter, 2) == "  ";
+  return gutter ? kGutter + 2 : indent + 2;
+}
+
+// The last space at which a line of more than `width` columns may be broken, or npos.
+size_t break_at(std::string_view line, size_t width, size_t indent) {
+  size_t columns = 0;
+  size_t space = std::string_view::npos;
+  for (size_t i = 0; i < line.size(); ++i) {
+    if (starts_character(line[i])) ++columns;
+    if (columns > width + 1) break;
+    if (line[i] == ' ' && i > indent) space = i;
+  }
+  return space;
+}
+
+void append_wrapped(std::string line, size_t width, std::string& out) {
+  size_t indent = std::min(line.find_first_not_of(' '), line.size());
+  const size_t hang = hanging_indent(line);
+  while (display_width(line) > width) {
+    const size_t at = break_at(line, width, indent);
+    if (at == std::string::npos) break;
+    const size_t next = std::min(line.find_first_not_of(' ', at), line.size());
+    out += line.substr(0, line.find_last_not_of(' ', at) + 1) + "\n";
+    line = std::string(hang, ' ') + line.substr(next);
+    indent = hang;
+  }
+  out += line + "\n";
+}
+
 }  // namespace
 
 size_t display_width(std::string_view text) {
@@ -46,6 +81,16 @@ std::string to_ascii(std::string_view text) {
     }
     out += '?';
     for (++at; at < text.size() && !starts_character(text[at]);) ++at;
+  }
+  return out;
+}
+
+std::string wrap_lines(std::string_view text, size_t width) {
+  std::string out;
+  while (!text.empty()) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    append_wrapped(std::string(text.substr(0, end)), width, out);
+    text.remove_prefix(std::min(end + 1, text.size()));
   }
   return out;
 }

@@ -15,6 +15,11 @@ namespace plimsoll {
 // The signs that reports use (· × ± █ …) in plain ASCII; other characters become '?'.
 [[nodiscard]] std::string to_ascii(std::string_view text);
 
+// Breaks lines longer than `width` at spaces; what follows is indented by two more than the line,
+// or stands below the text of a line that begins with a gutter ("     Cluster  8xh200 …"). A word
+// longer than the width stays whole.
+[[nodiscard]] std::string wrap_lines(std::string_view text, size_t width);
+
 struct Column {
   size_t width = 0;
   bool right = false;  // numbers
