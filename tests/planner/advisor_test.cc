@@ -191,7 +191,7 @@ TEST(Advisor, PositionsLimitTheSequence) {
 TEST(Advisor, StatesThatDoNotFitNeedSharding) {
   AdviceRequest r = request_of("gpt2-tiny", "2xcpu", 4);
   const Advice free = advise(r);
-  r.memory_limit_bytes = free.devices.floor_bytes / 3;
+  r.memory_limit_bytes = free.devices.floor_bytes / 3 - 1;
   const Advice advice = advise(r);
   EXPECT_TRUE(advice.devices.states_exceed);
   EXPECT_EQ(advice.devices.least_if_sharded, 4);
@@ -200,20 +200,28 @@ TEST(Advisor, StatesThatDoNotFitNeedSharding) {
 }
 
 TEST(Advisor, FewestDevicesFitAndFewerDoNot) {
-  AdviceRequest r = request_of("gpt2-tiny", "1xa100-40gb", 8);
-  set_precision(r.job, "bf16");
+  AdviceRequest r = request_of("gpt2-tiny", "1xcpu", 8);
   r.pins.micro_batch = 8;
   r.pins.recompute = Recompute::kNone;
   r.pins.loss_chunks = 1;
   const Advice free = advise(r);
-  r.memory_limit_bytes = free.explained.predicted.peak_bytes - 1;
+  r.memory_limit_bytes = free.explained.predicted.peak_bytes * 4 / 10;
   const Advice advice = advise(r);
   ASSERT_TRUE(advice.devices.configured.has_value());
-  const Configuration& c = advice.devices.configured->evaluated.configuration;
-  expect_true(r, advice, *advice.devices.configured);
+  const Option& fewest = *advice.devices.configured;
+  expect_true(r, advice, fewest);
+  const Configuration& c = fewest.evaluated.configuration;
+  EXPECT_TRUE(fewest.fits);
+  EXPECT_GT(c.strategy.dp, 1);
   EXPECT_EQ(c.cluster, parse_cluster(c.cluster.text));
   EXPECT_EQ(c.cluster.num_devices(), c.strategy.dp);
-  EXPECT_GT(c.strategy.dp, 1);
+  for (int ranks = 1; ranks < c.strategy.dp; ranks *= 2) {
+    Configuration fewer = c;
+    fewer.strategy.dp = ranks;
+    fewer.strategy.micro_batch = 8 / ranks;
+    fewer.cluster = parse_cluster(std::to_string(ranks) + "xcpu");
+    EXPECT_GT(lowered(r.model, fewer).peak_bytes, r.memory_limit_bytes) << ranks;
+  }
 }
 
 TEST(Advisor, SmallestDeviceHoldsIt) {
