@@ -73,6 +73,8 @@ void add_alternatives(const AdvisorContext& context, const SearchResult& found, 
     const Configuration c{base.cluster, base.job, candidate.strategy};
     context.evaluator.remember(c, candidate.predicted);
     advice.alternatives.push_back(context.option(c));
+    // Of those that differ in their recompute alone, which one is the least is not known here.
+    advice.alternatives.back().searchable = !is_partial(c.strategy);
   }
 }
 
@@ -92,6 +94,9 @@ Option AdvisorContext::option(const Configuration& configuration, int64_t limit_
   const Prediction& predicted = option.evaluated.predicted;
   option.saved_bytes = base.predicted.peak_bytes - predicted.peak_bytes;
   option.price = predicted.step_seconds / base.predicted.step_seconds - 1;
+  // A change of recompute is the least that fits, and the search comes to the same.
+  option.searchable = !is_partial(configuration.strategy) ||
+                      configuration.strategy.recompute != base.configuration.strategy.recompute;
   option.pins = pins_for(configuration, request.pins);
   option.flags = flag_change(request.model, request.pins, base.configuration, configuration);
   return option;

@@ -34,8 +34,11 @@ struct Option {
   bool fits = false;
   int64_t saved_bytes = 0;  // of the peak; negative when it needs more
   double price = 0;         // step time over the explained one's, less 1
-  Pins pins;                // with them `search` gives this strategy
-  FlagChange flags;         // the same on the command line
+  // `pins` say all of it. Part of the layers recomputed cannot be pinned: the search finds it only
+  // where it is the least number that fits.
+  bool searchable = true;
+  Pins pins;         // with them `search` gives this strategy
+  FlagChange flags;  // the same on the command line
 };
 
 // One trick alone.

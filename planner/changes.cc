@@ -17,6 +17,11 @@ std::vector<int64_t> divisors(int64_t n) {
   return result;
 }
 
+bool is_partial(const Strategy& strategy) {
+  const int count = strategy.num_recomputed();
+  return count != 0 && count != static_cast<int>(strategy.recompute.size());
+}
+
 namespace {
 
 using Settings = std::vector<Setting>;
@@ -79,11 +84,6 @@ Settings more_recompute(const ModelSpec& model, const Configuration& now) {
 
 Settings extreme_recompute(const ModelSpec& model, const Configuration& /*now*/) {
   return {recompute_of(model.layers, model.layers), recompute_of(model.layers, 0)};
-}
-
-bool is_partial(const Strategy& strategy) {
-  const int count = strategy.num_recomputed();
-  return count != 0 && count != static_cast<int>(strategy.recompute.size());
 }
 
 void pin_recompute(Pins& pins, const Configuration& c) {

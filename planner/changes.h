@@ -60,6 +60,9 @@ struct FlagChange {
 [[nodiscard]] FlagChange flag_change(const ModelSpec& model, const Pins& pins,
                                      const Configuration& from, const Configuration& to);
 
+// Some layers are recomputed and some are not.
+[[nodiscard]] bool is_partial(const Strategy& strategy);
+
 // Divisors of n > 0, ascending.
 [[nodiscard]] std::vector<int64_t> divisors(int64_t n);
 

@@ -53,6 +53,7 @@ Json option_json(const Option& o) {
           {"fits", o.fits},
           {"saved_bytes", o.saved_bytes},
           {"price", o.price},
+          {"searchable", o.searchable},
           {"add", o.flags.add},
           {"drop", o.flags.drop},
           {"largest_category", category_name(largest.category)},
