@@ -17,7 +17,6 @@ enum class DType : uint8_t { kF64, kF32, kBF16, kF16, kI64, kI32, kU16, kU8 };
     case DType::kF32:
       return 4;
     case DType::kBF16:
-      return 2;
     case DType::kF16:
       return 2;
     case DType::kI64:

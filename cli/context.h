@@ -24,5 +24,6 @@ void add_train(CLI::App& app, Context& context);
 void add_tradeoff(CLI::App& app, Context& context);
 void add_models(CLI::App& app, Context& context);
 void add_hardware(CLI::App& app, Context& context);
+void add_profiles(CLI::App& app, Context& context);
 
 }  // namespace plimsoll::cli

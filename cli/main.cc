@@ -63,6 +63,7 @@ int main(int argc, char** argv) {
   plimsoll::cli::add_train(app, context);
   plimsoll::cli::add_models(app, context);
   plimsoll::cli::add_hardware(app, context);
+  plimsoll::cli::add_profiles(app, context);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {

@@ -1,11 +1,11 @@
 // plimsoll models [MODEL]: the built-in models, or one model's shape and parameters.
 #include "base/files.h"
+#include "base/json.h"
 #include "base/units.h"
 #include "cli/context.h"
 #include "models/model.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 namespace plimsoll::cli {
 
@@ -71,7 +71,7 @@ void add_models(CLI::App& app, Context& context) {
       if (json->empty()) return print_all();
       for (const ModelSpec& spec : builtin_models()) out.push_back(describe(spec));
     }
-    write_file(*json, out.dump(2) + "\n");
+    write_file(*json, json_text(out) + "\n");
   });
 }
 

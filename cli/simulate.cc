@@ -3,24 +3,47 @@
 #include "base/files.h"
 #include "cli/context.h"
 #include "cli/style.h"
+#include "costmodel/rank_simulator.h"
 #include "planner/search.h"
 #include "program/text.h"
 #include "reports/memory_csv.h"
 #include "reports/plan_report.h"
+#include "reports/trace.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <memory>
+#include <vector>
 
 namespace plimsoll::cli {
 
 namespace {
 
 struct SimulateArguments {
-  std::string plan, csv, json;
+  std::string plan, csv, json, trace;
   bool program = false;
 };
+
+// The programs of one rank of each pipeline stage, in order.
+std::vector<StepProgram> stage_programs(std::vector<StepProgram> ranks) {
+  std::erase_if(ranks, [](const StepProgram& program) {
+    const Coordinates& at = program.header.coordinates;
+    return at.dp != 0 || at.tp != 0 || at.cp != 0 || at.ep != 0;
+  });
+  std::sort(ranks.begin(), ranks.end(), [](const StepProgram& a, const StepProgram& b) {
+    return a.header.coordinates.pp < b.header.coordinates.pp;
+  });
+  return ranks;
+}
+
+void write_trace(const Plan& plan, const std::string& file) {
+  const std::vector<StepProgram> stages = stage_programs(rank_programs(plan));
+  SimulateOptions options;
+  options.record_events = true;
+  write_file(file, trace_json(stages, simulate_ranks(stages, plan.cluster, options)));
+}
 
 void run(const SimulateArguments& a) {
   SearchResult result;
@@ -33,6 +56,7 @@ void run(const SimulateArguments& a) {
     fmt::print("{}", plan_report(result, report_style()));
   }
   if (!a.csv.empty()) write_file(a.csv, memory_csv(std::vector<StepProgram>{first}));
+  if (!a.trace.empty()) write_trace(*result.best, a.trace);
   if (a.json.empty()) return;
   const Prediction& p = result.best->predicted;
   const SimulatedStep step = simulate(first, result.best->cluster);
@@ -64,6 +88,8 @@ void add_simulate(CLI::App& app, Context& context) {
   command->add_option("PLAN", a->plan, "a plan that `plimsoll plan --json` wrote")->required();
   command->add_flag("--program", a->program,
                     "print the program of rank 0: buffers and instructions");
+  command->add_option("--trace", a->trace,
+                      "write the simulated step as a trace for Perfetto (ui.perfetto.dev)");
   command->add_option("--csv", a->csv, "write the memory of every buffer at the peak");
   command->add_option("--json", a->json, "write the prediction, - for stdout alone");
   command->footer("Example:\n  plimsoll simulate plan.json --program | less");

@@ -89,6 +89,13 @@ std::optional<Plan> make_plan(const TrainArguments& a, int64_t devices, int64_t 
   return std::move(result.best);
 }
 
+void refuse_what_is_only_planned(const Strategy& strategy) {
+  const std::string reason = why_not_runnable(strategy);
+  if (reason.empty()) return;
+  throw bad_input(fmt::format("the plan cannot be run: {}", reason),
+                  "plan it with `plimsoll plan`; to train, leave --zero and --pp out");
+}
+
 std::string prepare_run_directory(const TrainArguments& a, TrainOptions& options) {
   const std::string out = !a.resume.empty() ? a.resume : a.out;
   if (!a.resume.empty() && !a.out.empty() && a.out != a.resume) {
@@ -143,6 +150,7 @@ void run(const TrainArguments& a, Context& context) {
     context.exit_code = static_cast<int>(ExitCode::kInfeasible);
     return;
   }
+  refuse_what_is_only_planned(plan->strategy);
   const std::vector<StepProgram> programs = rank_programs(*plan);
   options.plan_hash = sha256_hex(plan_json(*plan));
   const std::unique_ptr<DataSource> data = open_data(a.data, describe_data(programs.front()),

@@ -2,9 +2,9 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "costmodel/toml_read.h"
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include <cmath>
 #include <sstream>
@@ -83,16 +83,15 @@ void add_train_options(CLI::App& command, TrainArguments& a) {
 }
 
 std::vector<std::string> job_file_words(const std::string& path) {
-  toml::table table;
-  try {
-    table = toml::parse(read_file(path, 1 << 20), path);
-  } catch (const toml::parse_error& error) {
-    throw bad_input(fmt::format("{}:{}: {}", path, error.source().begin.line, error.description()));
-  }
+  const toml::table table = internal::parse_toml(read_file(path, 1 << 20), path);
   std::vector<std::string> words;
   for (const auto& [key, node] : table) {
     std::string name(key.str());
     std::replace(name.begin(), name.end(), '_', '-');
+    if (name == "help") {  // CLI11 would leave by an exception of its own
+      throw bad_input(fmt::format("{}:{}: unknown key 'help'", path, node.source().begin.line),
+                      "keys are the names of the options, see `plimsoll train --help`");
+    }
     std::string value;
     if (const auto text = node.value_exact<std::string>()) {
       value = *text;

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 
 namespace plimsoll::internal {
 
@@ -94,43 +93,24 @@ std::vector<std::string> hardware_keys() {
   return keys;
 }
 
-double read_number(const toml::node& node, std::string_view key, std::string_view file) {
-  const auto number = node.value<double>();
-  if (!node.is_number() || !number || !std::isfinite(*number)) {
-    throw bad_input(fmt::format("{}: {} must be a number", toml_place(node, file), key));
-  }
-  return *number;
-}
-
 void apply_entry(std::string_view key, const toml::node& node, std::string_view file,
                  Hardware& hardware) {
-  const auto out_of_range = [&](std::string_view range) {
-    return bad_input(fmt::format("{}: {} must be {}", toml_place(node, file), key, range));
-  };
   if (const auto* number = find_field(kNumberFields, key)) {
     const double value = read_number(node, key, file);
     if (value < 0 || value > kLargestNumber || (value == 0 && !number->may_be_zero)) {
-      throw out_of_range(number->may_be_zero ? "from 0 to 1e6" : "above 0 and at most 1e6");
+      throw bad_input(
+          fmt::format("{}: {} must be {}", toml_place(node, file), key,
+                      number->may_be_zero ? "from 0 to 1e6" : "above 0 and at most 1e6"));
     }
     hardware.*(number->member) = value * number->unit;
   } else if (const auto* fraction = find_field(kFractionFields, key)) {
-    const double value = read_number(node, key, file);
-    if (value <= 0 || value > 1) throw out_of_range("above 0 and at most 1");
-    hardware.*(fraction->member) = value;
+    hardware.*(fraction->member) = read_fraction(node, key, file);
   } else if (const auto* count = find_field(kCountFields, key)) {
-    const auto value = node.value_exact<int64_t>();
-    if (!value || *value < 1 || *value > (1 << 20)) {
-      throw out_of_range("a whole number from 1 to 1048576");
-    }
-    hardware.*(count->member) = *value;
+    hardware.*(count->member) = read_whole(node, key, 1, 1 << 20, file);
   } else if (const auto* word = find_field(kWordFields, key)) {
-    const auto value = node.value_exact<std::string>();
-    if (!value) throw out_of_range("a string");
-    hardware.*(word->member) = *value;
+    hardware.*(word->member) = read_word(node, key, file);
   } else if (key == kSharesCores) {
-    const auto value = node.value_exact<bool>();
-    if (!value) throw out_of_range("true or false");
-    hardware.shares_cores = *value;
+    hardware.shares_cores = read_flag(node, key, file);
   } else {
     throw bad_input(fmt::format("{}: unknown key '{}'", toml_place(node, file), key),
                     did_you_mean(key, hardware_keys()));
@@ -151,22 +131,6 @@ void check_complete(const Hardware& hardware, std::string_view place) {
 }
 
 }  // namespace
-
-std::string toml_place(const toml::node& node, std::string_view file) {
-  const toml::source_position begin = node.source().begin;
-  if (!begin) return std::string(file);
-  return fmt::format("{}:{}:{}", file, begin.line, begin.column);
-}
-
-toml::table parse_toml(std::string_view text, std::string_view file) {
-  try {
-    return toml::parse(text, file);
-  } catch (const toml::parse_error& error) {
-    throw bad_input(fmt::format("{}:{}:{}: {}", file, error.source().begin.line,
-                                error.source().begin.column, error.description()),
-                    "the file must be valid TOML (https://toml.io)");
-  }
-}
 
 bool is_hardware_key(std::string_view key) {
   return find_field(kNumberFields, key) != nullptr || find_field(kFractionFields, key) != nullptr ||

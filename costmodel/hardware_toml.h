@@ -5,8 +5,7 @@
 #pragma once
 
 #include "costmodel/hardware.h"
-
-#include <toml++/toml.h>
+#include "costmodel/toml_read.h"
 
 #include <string>
 #include <string_view>
@@ -16,12 +15,6 @@ namespace plimsoll::internal {
 
 // Text of costmodel/hardware.toml; the build turns the file into this function.
 [[nodiscard]] std::string_view embedded_hardware_toml();
-
-// "cluster.toml:3:5", or the file alone for a node without a place.
-[[nodiscard]] std::string toml_place(const toml::node& node, std::string_view file);
-
-// Parses TOML bytes; a syntax error is an Error (exit 2) that says where.
-[[nodiscard]] toml::table parse_toml(std::string_view text, std::string_view file);
 
 // Whether `key` is a figure of a device.
 [[nodiscard]] bool is_hardware_key(std::string_view key);

@@ -42,20 +42,6 @@ double exposed(std::vector<Span> computing, std::vector<Span> communicating) {
   return std::max(total, 0.0);
 }
 
-// Bytes of a collective by the convention of CollectiveTimeModel.
-double collective_bytes(const StepProgram& program, const Instruction& instruction,
-                        Collective kind) {
-  const std::vector<int>& operands = kind == Collective::kAllGather || instruction.inputs.empty()
-                                         ? instruction.outputs
-                                         : instruction.inputs;
-  double bytes = 0;
-  for (const int operand : operands) {
-    if (operand == kNoBuffer) continue;
-    bytes += static_cast<double>(program.buffers[static_cast<size_t>(operand)].bytes());
-  }
-  return bytes;
-}
-
 class BodyTimer {
  public:
   BodyTimer(const StepProgram& program, const Cluster& cluster, const OpTimeModel& op_time,
@@ -99,7 +85,7 @@ class BodyTimer {
 
  private:
   double collective_seconds(const Instruction& instruction, Collective kind) const {
-    return collective_time_.collective_seconds(kind, collective_bytes(program_, instruction, kind),
+    return collective_time_.collective_seconds(kind, collective_bytes(program_, instruction),
                                                group_of(instruction, program_.header.coordinates),
                                                cluster_);
   }
@@ -112,8 +98,29 @@ class BodyTimer {
 
 }  // namespace
 
+double collective_bytes(const StepProgram& program, const Instruction& instruction) {
+  const auto sum = [&](const std::vector<int>& operands) {
+    double bytes = 0;
+    for (const int operand : operands) {
+      if (operand == kNoBuffer) continue;
+      bytes += static_cast<double>(program.buffers[static_cast<size_t>(operand)].bytes());
+    }
+    return bytes;
+  };
+  return std::max(sum(instruction.inputs), sum(instruction.outputs));
+}
+
 CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) {
   const std::string group = instruction.attributes.get_string("group", "dp");
+  if (instruction.op == "send" || instruction.op == "receive" || group == "embedding") {
+    const int64_t stage_ranks = int64_t{at.tp_size} * at.cp_size * at.ep_size * at.dp_size;
+    const int64_t stages = at.pp_size;
+    if (stages == 1) return {1, stage_ranks};
+    const std::string peer = instruction.attributes.get_string("peer", "");
+    const bool around = group == "embedding" || (peer == "next" && at.pp == stages - 1) ||
+                        (peer == "previous" && at.pp == 0);
+    return {2, around ? (stages - 1) * stage_ranks : stage_ranks};
+  }
   int64_t stride = 1;
   if (group == "tp") return {at.tp_size, stride};
   stride *= at.tp_size;
@@ -125,7 +132,7 @@ CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) 
   stride *= at.dp_size;
   if (group == "pp") return {at.pp_size, stride};
   throw bad_input(fmt::format("{}: unknown group '{}'", instruction.op, group),
-                  "groups are tp, cp, ep, dp and pp");
+                  "groups are tp, cp, ep, dp, pp and embedding");
 }
 
 SimulatedStep simulate(const StepProgram& program, const Cluster& cluster,

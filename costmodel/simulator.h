@@ -39,9 +39,14 @@ struct SimulatedStep {
 };
 
 // Ranks and stride of an instruction's group ("dp", "tp", …) under the rank order tp, cp, ep, dp,
-// pp with tp fastest. An unknown group is an Error (exit 2): programs also come from files.
+// pp with tp fastest; of a message: the two stages ("next" of the last is the first). An unknown
+// group is an Error (exit 2): programs also come from files.
 [[nodiscard]] CollectiveGroup group_of(const Instruction& instruction,
                                        const Coordinates& coordinates);
+
+// Bytes of a collective by the convention of CollectiveTimeModel: the larger of what it reads and
+// what it writes, which is the whole tensor, in place or not.
+[[nodiscard]] double collective_bytes(const StepProgram& program, const Instruction& instruction);
 
 // Times the phase `phase` ("step") of a verified program. Throws Error (exit 2) when the program
 // has no such phase or the device cannot compute in its type.

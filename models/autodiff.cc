@@ -31,11 +31,12 @@ class Differentiator final : public BackwardContext {
 
   void run_backward() {
     PLIMSOLL_CHECK(graph_.training(), "a graph in inference form cannot be differentiated");
-    if (result_.loss == kNoTensor) {
+    if (result_.loss == kNoTensor && graph_.stage_outputs().empty()) {
       throw bad_input("the model has no loss: it cannot be trained");
     }
     mark_needed();
     number_uses();
+    receive_gradients();
     calls_ = &result_.backward;
     const auto count = static_cast<int64_t>(boost::num_vertices(graph_.ops()));
     for (int64_t v = count - 1; v >= 0; --v) {
@@ -45,6 +46,9 @@ class Differentiator final : public BackwardContext {
       find_op_rule(op_->kind).backward(*this);
     }
     separate_accumulators();
+    for (const TensorId id : graph_.stage_inputs()) {
+      result_.stage_inputs.push_back({id, gradients_[static_cast<size_t>(id)]});
+    }
   }
 
   TrainingGraph take() { return std::move(result_); }
@@ -66,6 +70,9 @@ class Differentiator final : public BackwardContext {
     return id;
   }
   void emit(KernelCall call) override {
+    if (calls_ == &result_.backward) {
+      for (TensorId& id : call.inputs) id = made_again(id);
+    }
     calls_->push_back(std::move(call));
     // Gradients that the kernel could not add to an earlier one are added now.
     for (const auto& [tensor, previous, made] : std::exchange(pending_sums_, {})) {
@@ -123,12 +130,32 @@ class Differentiator final : public BackwardContext {
     result_.tensors.push_back({.name = std::move(name),
                                .type = std::move(type),
                                .role = role,
-                               .layer = op_->layer,
-                               .op = op_->kind,
+                               .layer = op_ == nullptr ? -1 : op_->layer,
+                               .op = op_ == nullptr ? "receive" : op_->kind,
                                .input_field = "",
                                .view_of = kNoTensor,
                                .parameter = {}});
     return static_cast<TensorId>(result_.tensors.size() - 1);
+  }
+
+  // A tensor that is not kept is computed once more, in backward, for the op that reads it.
+  TensorId made_again(TensorId id) {
+    if (id == kNoTensor || static_cast<size_t>(id) >= graph_.tensors().size()) return id;
+    const OpVertex vertex = graph_.producer(id);
+    if (vertex == boost::graph_traits<OpGraph>::null_vertex()) return id;
+    const OpNode& maker = graph_.op(vertex);
+    if (!find_op_rule(maker.kind).made_again()) return id;
+    if (again_reader_ == op_ && again_of_ == id) return again_;
+    again_reader_ = op_;
+    again_of_ = id;
+    again_ = add_tensor(graph_.tensor(id).name + ".again", type_of(id), Role::kActivation);
+    OpNode again = maker;
+    again.layer = op_->layer;
+    std::replace(again.outputs.begin(), again.outputs.end(), id, again_);
+    const OpNode* reader = std::exchange(op_, &again);
+    find_op_rule(maker.kind).forward(*this);
+    op_ = reader;
+    return again_;
   }
 
   TensorId emit_sum(TensorId of, TensorId a, TensorId b) {
@@ -153,9 +180,21 @@ class Differentiator final : public BackwardContext {
     return id;
   }
 
-  // A tensor needs a gradient when a parameter leads to it.
+  // Gradients of what a pipeline stage sends on arrive from the stage behind it.
+  void receive_gradients() {
+    op_ = nullptr;
+    for (const TensorId id : graph_.stage_outputs()) {
+      const TensorId made =
+          add_tensor("d." + graph_.tensor(id).name, graph_.type(id), Role::kGradient);
+      gradients_[static_cast<size_t>(id)] = made;
+      result_.stage_outputs.push_back({id, made});
+    }
+  }
+
+  // A tensor needs a gradient when a parameter leads to it, in this stage or an earlier one.
   void mark_needed() {
     needed_.assign(graph_.tensors().size(), false);
+    for (const TensorId id : graph_.stage_inputs()) needed_[static_cast<size_t>(id)] = true;
     for (const TensorId id : graph_.parameters()) needed_[static_cast<size_t>(id)] = true;
     for (const OpVertex vertex : boost::make_iterator_range(boost::vertices(graph_.ops()))) {
       const OpNode& node = graph_.op(vertex);
@@ -248,6 +287,9 @@ class Differentiator final : public BackwardContext {
     TensorId tensor, previous, made;
   };
   std::vector<PendingSum> pending_sums_;
+  const OpNode* again_reader_ = nullptr;
+  TensorId again_of_ = kNoTensor;
+  TensorId again_ = kNoTensor;
   std::vector<bool> needed_;
   std::vector<int> uses_;
   std::vector<std::vector<int>> use_numbers_;
@@ -258,7 +300,10 @@ class Differentiator final : public BackwardContext {
 TrainingGraph forward_only(const Graph& graph) {
   Differentiator walker(graph, graph.float_type());
   walker.run_forward();
-  return walker.take();
+  TrainingGraph result = walker.take();
+  for (const TensorId id : graph.stage_inputs()) result.stage_inputs.push_back({id, kNoTensor});
+  for (const TensorId id : graph.stage_outputs()) result.stage_outputs.push_back({id, kNoTensor});
+  return result;
 }
 
 TrainingGraph differentiate(const Graph& graph, DType gradient_type) {

@@ -24,6 +24,13 @@ struct TrainingGraph {
   std::vector<ParameterGradient> state_gradients;
   TensorId loss = kNoTensor;
   TensorId scalars = kNoTensor;  // kNoTensor when no call reads it
+  // Of a pipeline stage, in the graph's order: what arrives and the gradient to send back for it;
+  // what is sent on and the gradient that arrives for it.
+  struct Boundary {
+    TensorId tensor = kNoTensor;
+    TensorId gradient = kNoTensor;
+  };
+  std::vector<Boundary> stage_inputs, stage_outputs;
 };
 
 // Forward calls alone (evaluation).

@@ -61,6 +61,64 @@ ModelSpec scaled(ModelSpec spec, double factor, bool tied) {
   return spec;
 }
 
+// Llama with experts in place of the feed-forward layers.
+ModelSpec mixtral(const std::string& name, const LlamaSizes& sizes, int64_t experts) {
+  ModelSpec spec = llama(name, sizes);
+  spec.family = Family::kMoe;
+  spec.experts = ExpertSpec{
+      .routed = experts, .chosen = 2, .feed_forward = sizes.feed_forward, .names = "mixtral"};
+  return spec;
+}
+
+ModelSpec with_latent_attention(ModelSpec spec, const LatentAttentionSpec& latent) {
+  spec.latent_attention = latent;
+  spec.head_dim = latent.nope_dim + latent.rope_dim;
+  return spec;
+}
+
+// As pre-trained at 4096 tokens: without YaRN, and without the multi-token-prediction module.
+ModelSpec deepseek_v3() {
+  ModelSpec spec = llama("deepseek-v3", {61, 7168, 18432, 128, 128, 129280, 4096, 4096, 1e4});
+  spec.family = Family::kMoe;
+  spec.norm_epsilon = 1e-6;
+  spec.initializer_range = 0.006;
+  spec.experts = ExpertSpec{.routed = 256,
+                            .chosen = 8,
+                            .shared = 1,
+                            .feed_forward = 2048,
+                            .dense_layers = 3,
+                            .scoring = "sigmoid",
+                            .weight_scale = 2.5,
+                            .groups = 8,
+                            .top_groups = 4};
+  return with_latent_attention(std::move(spec), {1536, 512, 128, 64, 128});
+}
+
+ModelSpec deepseek_tiny() {
+  ModelSpec spec = llama("deepseek-tiny", {3, 64, 192, 4, 4, 256, 128, 64, 1e4});
+  spec.family = Family::kMoe;
+  spec.experts = ExpertSpec{.routed = 8,
+                            .chosen = 2,
+                            .shared = 1,
+                            .feed_forward = 48,
+                            .dense_layers = 1,
+                            .scoring = "sigmoid",
+                            .weight_scale = 2.5,
+                            .groups = 4,
+                            .top_groups = 2};
+  return with_latent_attention(std::move(spec), {24, 16, 16, 8, 12});
+}
+
+// Norms of the query and key heads, whose size is independent of the hidden one.
+ModelSpec qwen3(const std::string& name, const LlamaSizes& sizes, int64_t head_dim, bool tied) {
+  ModelSpec spec = llama(name, sizes);
+  spec.head_dim = head_dim;
+  spec.head_norm = true;
+  spec.norm_epsilon = 1e-6;
+  spec.tied_embeddings = tied;
+  return spec;
+}
+
 ModelSpec bert(const std::string& name, int64_t layers, int64_t hidden, int64_t heads,
                int64_t vocabulary = 30522, int64_t positions = 512) {
   ModelSpec spec = gpt2(name, layers, hidden, heads, positions, vocabulary);
@@ -145,6 +203,10 @@ std::vector<ModelSpec> make_catalogue() {
       scaled(llama("llama3.2-3b", {28, 3072, 8192, 24, 8, 128256, 131072, 8192, 5e5}), 32, true),
       // Version 0.2, which has no sliding window.
       llama("mistral-7b", {32, 4096, 14336, 32, 8, 32000, 32768, 8192, 1e6}),
+      qwen3("qwen3-8b", {36, 4096, 12288, 32, 8, 151936, 40960, 8192, 1e6}, 128, false),
+      mixtral("mixtral-8x7b", {32, 4096, 14336, 32, 8, 32000, 32768, 8192, 1e6}, 8),
+      mixtral("mixtral-8x22b", {56, 6144, 16384, 48, 8, 32768, 65536, 8192, 1e6}, 8),
+      deepseek_v3(),
       bert("bert-base", 12, 768, 12),
       bert("bert-large", 24, 1024, 16),
       vit("vit-b-16", 12, 768, 12, 224, 3, 16, 1000),
@@ -155,6 +217,9 @@ std::vector<ModelSpec> make_catalogue() {
       gpt2("gpt2-tiny", 2, 64, 4, 64, 256),
       gpt2("gpt2-bytes", 8, 160, 5, 256, 256),
       llama("llama-tiny", {2, 64, 192, 4, 2, 256, 128, 64, 1e4}),
+      qwen3("qwen3-tiny", {2, 64, 192, 4, 2, 256, 128, 64, 1e4}, 24, true),
+      mixtral("mixtral-tiny", {2, 64, 96, 4, 2, 256, 128, 64, 1e4}, 4),
+      deepseek_tiny(),
       bert("bert-tiny", 2, 64, 4, 256, 64),
       vit("vit-tiny", 2, 64, 4, 8, 1, 2, 10),
       resnet_tiny(),

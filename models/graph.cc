@@ -51,6 +51,20 @@ TensorId Graph::add_state(const std::string& name, Shape shape, ParameterInfo in
   return id;
 }
 
+TensorId Graph::add_stage_input(const std::string& name, TensorType type) {
+  const TensorId id = add_tensor({.name = name,
+                                  .type = std::move(type),
+                                  .role = Role::kActivation,
+                                  .layer = -1,
+                                  .op = "receive",
+                                  .input_field = "",
+                                  .view_of = kNoTensor,
+                                  .parameter = {}});
+  tensors_.back().layer = -1;  // what arrives belongs to no layer of this stage
+  stage_inputs_.push_back(id);
+  return id;
+}
+
 TensorId Graph::add(const std::string& kind, const std::string& name, std::vector<TensorId> inputs,
                     Attributes attributes) {
   const OpRule& rule = find_op_rule(kind);
@@ -91,7 +105,8 @@ TensorId Graph::add(const std::string& kind, const std::string& name, std::vecto
 }
 
 void Graph::begin_layer(int layer, const std::string& block_kind) {
-  PLIMSOLL_CHECK(layer == num_layers(), "layer {} after {} layers", layer, num_layers());
+  PLIMSOLL_CHECK(layer == first_layer_ + num_layers(), "layer {} after {} layers from {}", layer,
+                 num_layers(), first_layer_);
   layer_ = layer;
   block_kinds_.push_back(block_kind);
 }

@@ -40,10 +40,26 @@ class Graph {
   TensorId add_parameter(const std::string& name, Shape shape, ParameterInfo info);
   TensorId add_state(const std::string& name, Shape shape, ParameterInfo info);
 
+  // States which share of the whole parameter this one is.
+  void set_shard(TensorId parameter, ParameterShard shard) {
+    tensors_[static_cast<size_t>(parameter)].shard = std::move(shard);
+  }
+
   // Adds an op of a registered kind; shapes are inferred and checked by its rule (Error, exit 2,
   // naming the op, when they do not agree). Returns the first output.
   TensorId add(const std::string& kind, const std::string& name, std::vector<TensorId> inputs,
                Attributes attributes = {});
+
+  // What arrives from the stage before this one, and what the next one is sent. Both have
+  // gradients, which go the other way.
+  TensorId add_stage_input(const std::string& name, TensorType type);
+  void add_stage_output(TensorId id) { stage_outputs_.push_back(id); }
+  [[nodiscard]] const std::vector<TensorId>& stage_inputs() const { return stage_inputs_; }
+  [[nodiscard]] const std::vector<TensorId>& stage_outputs() const { return stage_outputs_; }
+
+  // Number of the first layer that will be begun: not 0 in later pipeline stages.
+  void set_first_layer(int layer) { first_layer_ = layer; }
+  [[nodiscard]] int first_layer() const { return first_layer_; }
 
   // Ops added while a layer is set belong to that block. Blocks of one `block_kind` are equal.
   void begin_layer(int layer, const std::string& block_kind);
@@ -54,6 +70,8 @@ class Graph {
   }
   [[nodiscard]] const TensorType& type(TensorId id) const { return tensor(id).type; }
   [[nodiscard]] const std::vector<Tensor>& tensors() const { return tensors_; }
+  // The op that makes a tensor, null_vertex for parameters and inputs.
+  [[nodiscard]] OpVertex producer(TensorId id) const { return producers_[static_cast<size_t>(id)]; }
   [[nodiscard]] const OpGraph& ops() const { return ops_; }
   [[nodiscard]] const OpNode& op(OpVertex vertex) const { return ops_[vertex]; }
   [[nodiscard]] const SaveRules& save_rules() const { return save_rules_; }
@@ -80,6 +98,8 @@ class Graph {
   DType float_type_;
   bool training_;
   int layer_ = -1;
+  int first_layer_ = 0;
+  std::vector<TensorId> stage_inputs_, stage_outputs_;
   std::vector<std::string> block_kinds_;
   std::vector<Tensor> tensors_;
   std::vector<OpVertex> producers_;  // of each tensor, or null_vertex

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "models/builders/builder.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <initializer_list>
 #include <utility>
@@ -13,6 +14,8 @@ namespace {
 
 // Far above any model, and small enough that no loop over them runs away.
 constexpr int64_t kMaxLayers = 100000;
+constexpr int64_t kMaxExperts = 1000000;  // of all layers together
+constexpr double kMaxFactor = 1e6;        // of capacity and imbalance
 
 void check(bool condition, const ModelSpec& spec, const std::string& message,
            const std::string& hint = "") {
@@ -26,6 +29,52 @@ void check_positive(const ModelSpec& spec,
   }
 }
 
+bool is_llama(Family family) { return family == Family::kLlama || family == Family::kMoe; }
+
+void check_experts(const ModelSpec& spec) {
+  check(spec.experts.has_value() == (spec.family == Family::kMoe), spec,
+        "a moe model has experts, and no other has");
+  if (!spec.experts) return;
+  const ExpertSpec& experts = *spec.experts;
+  check_positive(spec, {{"experts", experts.routed},
+                        {"experts a token", experts.chosen},
+                        {"feed-forward of an expert", experts.feed_forward},
+                        {"groups of experts", experts.groups},
+                        {"chosen groups", experts.top_groups}});
+  // Each expert of each layer is a tensor with a name outside.
+  check(experts.routed <= kMaxExperts / std::max<int64_t>(spec.layers, 1), spec,
+        fmt::format("{} experts in {} layers exceed the limit of {} in all", experts.routed,
+                    spec.layers, kMaxExperts));
+  check(experts.chosen <= experts.routed, spec,
+        fmt::format("{} of {} experts cannot be chosen", experts.chosen, experts.routed));
+  check(experts.shared >= 0, spec, "shared experts must not be negative");
+  check(experts.dense_layers >= 0 && experts.dense_layers <= spec.layers, spec,
+        fmt::format("{} dense layers must be in [0, {}]", experts.dense_layers, spec.layers));
+  check(experts.names == "mixtral" || experts.names == "deepseek", spec,
+        fmt::format("expert names are mixtral or deepseek, not {}", experts.names));
+}
+
+void check_latent_attention(const ModelSpec& spec) {
+  if (!spec.latent_attention) {
+    check(!spec.yarn, spec, "yarn scaling comes with latent attention alone");
+    return;
+  }
+  check(is_llama(spec.family), spec, "latent attention belongs to llama and moe models");
+  const LatentAttentionSpec& latent = *spec.latent_attention;
+  check_positive(spec, {{"kv_rank", latent.kv_rank},
+                        {"nope_dim", latent.nope_dim},
+                        {"rope_dim", latent.rope_dim},
+                        {"value_dim", latent.value_dim}});
+  check(latent.query_rank >= 0, spec, "query_rank must not be negative");
+  check(
+      spec.kv_heads == spec.heads && spec.head_dim == checked_add(latent.nope_dim, latent.rope_dim),
+      spec,
+      fmt::format("latent attention needs as many key/value heads as query heads, of {}+{}",
+                  latent.nope_dim, latent.rope_dim));
+  check(!spec.attention_bias && !spec.head_norm && !spec.rope_scaling, spec,
+        "latent attention has no biases, no norms of heads and no rope_scaling of Llama 3.1");
+}
+
 void check_transformer(const ModelSpec& spec) {
   check_positive(spec, {{"hidden", spec.hidden},
                         {"heads", spec.heads},
@@ -34,13 +83,15 @@ void check_transformer(const ModelSpec& spec) {
                         {"feed_forward", spec.feed_forward}});
   check(spec.heads % spec.kv_heads == 0, spec,
         fmt::format("{} heads cannot share {} key/value heads", spec.heads, spec.kv_heads));
-  if (spec.family == Family::kLlama) return;
+  if (is_llama(spec.family)) return;
   check(spec.kv_heads == spec.heads && checked_mul(spec.heads, spec.head_dim) == spec.hidden, spec,
         fmt::format("{} heads of {} must make up hidden size {}", spec.heads, spec.head_dim,
                     spec.hidden));
 }
 
 void check_spec(const ModelSpec& spec) {
+  check_experts(spec);
+  check_latent_attention(spec);
   switch (spec.family) {
     case Family::kMlp:
       check_positive(spec, {{"inputs", spec.inputs}});
@@ -73,6 +124,7 @@ void check_spec(const ModelSpec& spec) {
       break;
     case Family::kGpt2:
     case Family::kLlama:
+    case Family::kMoe:
     case Family::kBert:
       check_transformer(spec);
       check_positive(spec, {{"layers", spec.layers},
@@ -85,10 +137,28 @@ void check_spec(const ModelSpec& spec) {
 }
 
 bool is_text(Family family) {
-  return family == Family::kGpt2 || family == Family::kLlama || family == Family::kBert;
+  return family == Family::kGpt2 || is_llama(family) || family == Family::kBert;
+}
+
+void check_expert_options(const ModelSpec& spec, const BuildOptions& options) {
+  const int64_t ranks = options.expert_parallel;
+  check(ranks >= 1, spec, fmt::format("expert parallelism must be at least 1, not {}", ranks));
+  if (!spec.experts) {
+    check(ranks == 1, spec, "only models with experts can be expert-parallel");
+    return;
+  }
+  check(spec.experts->routed % ranks == 0, spec,
+        fmt::format("{} experts cannot be shared out over {} ranks", spec.experts->routed, ranks));
+  check(options.capacity_factor >= 0 && options.capacity_factor <= kMaxFactor, spec,
+        fmt::format("the capacity factor must be 0 (dropless) or positive, not {}",
+                    options.capacity_factor));
+  check(options.expert_imbalance >= 1 && options.expert_imbalance <= kMaxFactor, spec,
+        fmt::format("the bound on expert imbalance must be at least 1, not {}",
+                    options.expert_imbalance));
 }
 
 void check_options(const ModelSpec& spec, const BuildOptions& options) {
+  check_expert_options(spec, options);
   check(options.micro_batch > 0, spec,
         fmt::format("the micro-batch must be positive, not {}", options.micro_batch));
   check(options.float_type == DType::kF64 || options.float_type == DType::kF32 ||
@@ -101,12 +171,12 @@ void check_options(const ModelSpec& spec, const BuildOptions& options) {
         fmt::format("attention is flash or naive, not {}", options.attention));
   check(options.loss_chunks >= 1, spec,
         fmt::format("loss chunks must be at least 1, not {}", options.loss_chunks));
-  check(options.loss_chunks == 1 || spec.family == Family::kGpt2 || spec.family == Family::kLlama,
-        spec, "only next-token models can compute their loss in chunks");
+  check(options.loss_chunks == 1 || spec.family == Family::kGpt2 || is_llama(spec.family), spec,
+        "only next-token models can compute their loss in chunks");
   if (!is_text(spec.family)) return;
   check(options.seq > 0, spec,
         fmt::format("the sequence length must be positive, not {}", options.seq));
-  check(spec.family == Family::kLlama || options.seq <= spec.max_positions, spec,
+  check(is_llama(spec.family) || options.seq <= spec.max_positions, spec,
         fmt::format("{} tokens a sequence, but it has {} learned positions", options.seq,
                     spec.max_positions),
         fmt::format("use --seq {} or less", spec.max_positions));
@@ -124,6 +194,8 @@ std::string_view family_name(Family family) {
       return "gpt2";
     case Family::kLlama:
       return "llama";
+    case Family::kMoe:
+      return "moe";
     case Family::kBert:
       return "bert";
     case Family::kVit:
@@ -157,6 +229,7 @@ Graph build_model(const ModelSpec& spec, const BuildOptions& options) {
     case Family::kGpt2:
       return build_gpt2(spec, options);
     case Family::kLlama:
+    case Family::kMoe:
       return build_llama(spec, options);
     case Family::kBert:
       return build_bert(spec, options);
@@ -167,8 +240,10 @@ Graph build_model(const ModelSpec& spec, const BuildOptions& options) {
   std::abort();
 }
 
-int64_t count_parameters(const ModelSpec& spec) {
-  // The inference form has the same parameters and no lower bound on the micro-batch.
+namespace {
+
+// The inference form has the same parameters and no lower bound on the micro-batch.
+Graph smallest_graph(const ModelSpec& spec) {
   return build_model(spec, {.micro_batch = 1,
                             .seq = 1,
                             .float_type = DType::kF32,
@@ -176,8 +251,30 @@ int64_t count_parameters(const ModelSpec& spec) {
                             .save_rules = {},
                             .dropout = 0,
                             .attention = "flash",
-                            .loss_chunks = 1})
-      .num_parameters();
+                            .loss_chunks = 1});
+}
+
+}  // namespace
+
+int64_t count_parameters(const ModelSpec& spec) { return smallest_graph(spec).num_parameters(); }
+
+int64_t active_parameters(const ModelSpec& spec) {
+  const Graph graph = smallest_graph(spec);
+  int64_t sum = 0;
+  for (const TensorId id : graph.parameters()) {
+    const Tensor& tensor = graph.tensor(id);
+    const int64_t elements = tensor.type.elements();
+    const bool of_experts = tensor.op == "moe_expert_linear";
+    const int64_t active =
+        of_experts ? elements / spec.experts->routed * spec.experts->chosen : elements;
+    sum = checked_add(sum, active);
+  }
+  return sum;
+}
+
+int64_t attention_width(const ModelSpec& spec) {
+  if (!spec.latent_attention) return checked_mul(spec.heads, spec.head_dim);
+  return checked_mul(spec.heads, checked_add(spec.head_dim, spec.latent_attention->value_dim)) / 2;
 }
 
 }  // namespace plimsoll

@@ -17,6 +17,10 @@ void OpRule::forward(EmitContext& context) const {
   call.emit();
 }
 
+std::vector<Sharding> OpRule::shardings(const ShardingContext& context) const {
+  return {context.replicated()};
+}
+
 CallBuilder::CallBuilder(EmitContext& context, std::string kernel) : context_(context) {
   call_.kernel = std::move(kernel);
   call_.attributes = context.op().attributes;
@@ -40,6 +44,11 @@ CallBuilder& CallBuilder::write_gradient(size_t input_index, bool can_accumulate
   const auto target = backward.make_gradient(input_index, can_accumulate);
   call_.outputs.push_back(target.tensor);
   call_.accumulated.push_back(target.accumulated);
+  return *this;
+}
+
+CallBuilder& CallBuilder::continuing(TensorId tensor) {
+  call_.accumulated.back() = tensor;
   return *this;
 }
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "models/graph.h"
+#include "models/layout.h"
 
 #include <memory>
 #include <span>
@@ -117,6 +118,8 @@ class CallBuilder {
   CallBuilder& write(TensorId tensor);
   // Writes the gradient of input i; an operand that is absent where it needs none.
   CallBuilder& write_gradient(size_t input_index, bool can_accumulate);
+  // The last output continues in the buffer of `tensor`, which ends here.
+  CallBuilder& continuing(TensorId tensor);
   // Scratch, always last.
   CallBuilder& workspace(TensorType type);
   // Adds this micro-batch's contribution to a state of the model (input i): runs once a
@@ -144,6 +147,12 @@ class OpRule {
   // Default: one call named `kind` that reads all inputs and writes all outputs, 0 FLOPs.
   virtual void forward(EmitContext& context) const;
   virtual void backward(BackwardContext& context) const = 0;
+  // The legal ways to divide the op over tensor-parallel ranks, the preferred ones first. Default:
+  // every rank does all of it.
+  [[nodiscard]] virtual std::vector<Sharding> shardings(const ShardingContext& context) const;
+  // Outputs are not kept for backward: a call that reads one is preceded by this op's forward once
+  // more, which must need no type but those of its call's operands.
+  [[nodiscard]] virtual bool made_again() const { return false; }
 };
 
 // The rule of a kind; throws Error (exit 2) for an unknown one.

@@ -60,6 +60,23 @@ struct ParameterInfo {
   std::vector<ParameterPart> parts;
 };
 
+// What one rank of a tensor-parallel group holds of a parameter. Along `dimension` the whole tensor
+// is a row of ranges; rank r holds of each the `local` entries from (r / copies) * local on, one
+// range after the other.
+struct ShardedRange {
+  int64_t extent = 0;  // of the whole tensor
+  int64_t local = 0;   // local * ranks / copies >= extent; what exceeds it is padding
+  int copies = 1;      // neighbouring ranks that hold the same entries; their gradients add up
+  friend bool operator==(const ShardedRange&, const ShardedRange&) = default;
+};
+struct ParameterShard {
+  int tp = 1;
+  int dimension = -1;  // -1: whole on every rank
+  std::vector<ShardedRange> ranges;
+  bool partial_gradient = false;  // each rank has a part of the gradient's sum over the group
+  friend bool operator==(const ParameterShard&, const ParameterShard&) = default;
+};
+
 using TensorId = int;
 inline constexpr TensorId kNoTensor = -1;
 
@@ -72,6 +89,8 @@ struct Tensor {
   std::string input_field;       // inputs: "tokens", "targets", "images", …
   TensorId view_of = kNoTensor;  // shares the bytes of another tensor
   std::optional<ParameterInfo> parameter;
+  // Parameters of a rank's graph (models/shard.h); `parameter->parts` stay those of the whole one.
+  std::optional<ParameterShard> shard = std::nullopt;
 };
 
 }  // namespace plimsoll

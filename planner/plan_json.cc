@@ -1,15 +1,45 @@
 // Plan JSON: written whole, read with a check on every field.
 #include "base/error.h"
 #include "base/files.h"
+#include "base/json.h"
 #include "planner/plan.h"
-
-#include <nlohmann/json.hpp>
 
 namespace plimsoll {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+Json experts_json(const ExpertSpec& experts) {
+  return {{"routed", experts.routed},
+          {"chosen", experts.chosen},
+          {"shared", experts.shared},
+          {"feed_forward", experts.feed_forward},
+          {"dense_layers", experts.dense_layers},
+          {"scoring", experts.scoring},
+          {"weight_scale", experts.weight_scale},
+          {"renormalise", experts.renormalise},
+          {"groups", experts.groups},
+          {"top_groups", experts.top_groups},
+          {"names", experts.names}};
+}
+
+Json latent_attention_json(const LatentAttentionSpec& latent) {
+  return {{"query_rank", latent.query_rank},
+          {"kv_rank", latent.kv_rank},
+          {"nope_dim", latent.nope_dim},
+          {"rope_dim", latent.rope_dim},
+          {"value_dim", latent.value_dim}};
+}
+
+Json yarn_json(const YarnScaling& yarn) {
+  return {{"factor", yarn.factor},
+          {"beta_fast", yarn.beta_fast},
+          {"beta_slow", yarn.beta_slow},
+          {"mscale", yarn.mscale},
+          {"mscale_all_dim", yarn.mscale_all_dim},
+          {"original_context", yarn.original_context}};
+}
 
 Json model_json(const ModelSpec& model) {
   Json json = {{"name", model.name},
@@ -38,7 +68,14 @@ Json model_json(const ModelSpec& model) {
                {"bottleneck", model.bottleneck},
                {"small_images", model.small_images},
                {"inputs", model.inputs},
-               {"outputs", model.outputs}};
+               {"outputs", model.outputs},
+               {"attention_bias", model.attention_bias},
+               {"head_norm", model.head_norm}};
+  if (model.experts) json["experts"] = experts_json(*model.experts);
+  if (model.latent_attention) {
+    json["latent_attention"] = latent_attention_json(*model.latent_attention);
+  }
+  if (model.yarn) json["yarn"] = yarn_json(*model.yarn);
   if (model.rope_scaling) {
     json["rope_scaling"] = {{"factor", model.rope_scaling->factor},
                             {"low_freq_factor", model.rope_scaling->low_freq_factor},
@@ -79,6 +116,7 @@ Json strategy_json(const Strategy& s) {
           {"cp", s.cp},
           {"ep", s.ep},
           {"zero", s.zero},
+          {"zero_prefetch", s.zero_prefetch},
           {"sequence_parallel", s.sequence_parallel},
           {"micro_batch", s.micro_batch},
           {"schedule", s.schedule},
@@ -174,6 +212,43 @@ class Reader {
   std::string file_, path_;
 };
 
+ExpertSpec read_experts(const Reader& json) {
+  ExpertSpec experts;
+  json.get("routed", experts.routed);
+  json.get("chosen", experts.chosen);
+  json.get("shared", experts.shared);
+  json.get("feed_forward", experts.feed_forward);
+  json.get("dense_layers", experts.dense_layers);
+  json.get("scoring", experts.scoring);
+  json.get("weight_scale", experts.weight_scale);
+  json.get("renormalise", experts.renormalise);
+  json.get("groups", experts.groups);
+  json.get("top_groups", experts.top_groups);
+  json.get("names", experts.names);
+  return experts;
+}
+
+LatentAttentionSpec read_latent_attention(const Reader& json) {
+  LatentAttentionSpec latent;
+  json.get("query_rank", latent.query_rank);
+  json.get("kv_rank", latent.kv_rank);
+  json.get("nope_dim", latent.nope_dim);
+  json.get("rope_dim", latent.rope_dim);
+  json.get("value_dim", latent.value_dim);
+  return latent;
+}
+
+YarnScaling read_yarn(const Reader& json) {
+  YarnScaling yarn;
+  json.get("factor", yarn.factor);
+  json.get("beta_fast", yarn.beta_fast);
+  json.get("beta_slow", yarn.beta_slow);
+  json.get("mscale", yarn.mscale);
+  json.get("mscale_all_dim", yarn.mscale_all_dim);
+  json.get("original_context", yarn.original_context);
+  return yarn;
+}
+
 ModelSpec read_model(const Reader& json) {
   ModelSpec model;
   json.get("name", model.name);
@@ -181,7 +256,7 @@ ModelSpec read_model(const Reader& json) {
   json.get("family", word);
   bool known = false;
   for (const Family family : {Family::kMlp, Family::kResNet, Family::kGpt2, Family::kLlama,
-                              Family::kBert, Family::kVit}) {
+                              Family::kMoe, Family::kBert, Family::kVit}) {
     if (family_name(family) == word) {
       model.family = family;
       known = true;
@@ -230,6 +305,13 @@ ModelSpec read_model(const Reader& json) {
     scaling.get("original_context", values.original_context);
     model.rope_scaling = values;
   }
+  json.get("attention_bias", model.attention_bias);
+  json.get("head_norm", model.head_norm);
+  if (json.has("experts")) model.experts = read_experts(json.child("experts"));
+  if (json.has("latent_attention")) {
+    model.latent_attention = read_latent_attention(json.child("latent_attention"));
+  }
+  if (json.has("yarn")) model.yarn = read_yarn(json.child("yarn"));
   if (model.layers < 0 || model.layers > 100000) throw json.fail("layers", "is out of range");
   return model;
 }
@@ -272,6 +354,7 @@ Strategy read_strategy(const Reader& json, const ModelSpec& model) {
   json.get("cp", s.cp);
   json.get("ep", s.ep);
   json.get("zero", s.zero);
+  json.get("zero_prefetch", s.zero_prefetch);
   json.get("sequence_parallel", s.sequence_parallel);
   json.get("micro_batch", s.micro_batch);
   json.get("schedule", s.schedule);
@@ -301,7 +384,7 @@ std::string plan_json(const Plan& plan) {
                {"cluster", cluster_json(plan.cluster)},
                {"job", job_json(plan.job)},
                {"memory_limit_bytes", plan.memory_limit_bytes}};
-  const std::string inputs = sha256_hex(json.dump());
+  const std::string inputs = sha256_hex(json_text(json, -1));
   json["strategy"] = strategy_json(plan.strategy);
   json["stages"] = Json::array(
       {Json{{"layers", {0, plan.model.layers}}, {"recompute", plan.strategy.recompute_text()}}});
@@ -311,16 +394,11 @@ std::string plan_json(const Plan& plan) {
                     {"pruned", plan.search.pruned},
                     {"gap", plan.search.gap}};
   json["inputs_sha256"] = inputs;
-  return json.dump(2) + "\n";
+  return json_text(json) + "\n";
 }
 
 Plan parse_plan_json(std::string_view text, const std::string& file) {
-  Json json;
-  try {
-    json = Json::parse(text);
-  } catch (const nlohmann::json::exception& error) {
-    throw bad_input(fmt::format("{}: not valid JSON: {}", file, error.what()));
-  }
+  const auto json = parse_json<Json>(text, file);
   const Reader root(json, file, "");
   int version = 0;
   root.get("plimsoll_plan", version);

@@ -39,13 +39,18 @@ class Search {
     const std::vector<int64_t> micro_batches = micro_batch_choices();
     const std::vector<int64_t> chunks = chunk_choices();
     const std::vector<int64_t> layers = layer_choices();
-    result_.counts.covered =
-        static_cast<int64_t>(micro_batches.size() * chunks.size() * layers.size());
-    for (const int64_t chunk : chunks) {
-      bool fits = true;
-      for (const int64_t micro_batch : micro_batches) {
-        if (!fits && !exhaustive_) break;
-        fits = search_layers(micro_batch, chunk, layers);
+    const std::vector<Sharding> shardings = sharding_choices();
+    result_.counts.covered = static_cast<int64_t>(shardings.size() * micro_batches.size() *
+                                                  chunks.size() * layers.size());
+    for (const Sharding& sharding : shardings) {
+      base_.zero = sharding.zero;
+      base_.zero_prefetch = sharding.prefetch;
+      for (const int64_t chunk : chunks) {
+        bool fits = true;
+        for (const int64_t micro_batch : micro_batches) {
+          if (!fits && !exhaustive_) break;
+          fits = search_layers(micro_batch, chunk, layers);
+        }
       }
     }
     result_.counts.pruned = result_.counts.covered - result_.counts.evaluated;
@@ -54,6 +59,11 @@ class Search {
   }
 
  private:
+  struct Sharding {
+    int zero = 0;
+    bool prefetch = false;
+  };
+
   Strategy base_strategy() const {
     Strategy strategy;
     const auto take = [](auto& field, const auto& pin) {
@@ -102,6 +112,23 @@ class Search {
     return chunks;
   }
 
+  // CPU devices are this machine's, for the executor to run, so what it cannot run is no choice
+  // there unless it was asked for.
+  [[nodiscard]] std::vector<Sharding> sharding_choices() const {
+    std::vector<Sharding> choices;
+    for (const Sharding& one : {Sharding{0, false}, Sharding{1, false}, Sharding{2, false},
+                                Sharding{2, true}, Sharding{3, false}, Sharding{3, true}}) {
+      if (pins_.zero && one.zero != *pins_.zero) continue;
+      Strategy strategy = base_;
+      strategy.zero = one.zero;
+      const bool must_run = cluster_.device.shares_cores && !pins_.zero;
+      if (must_run && !why_not_runnable(strategy).empty()) continue;
+      if (one.zero > 0 && base_.dp == 1) continue;
+      choices.push_back(one);
+    }
+    return choices;
+  }
+
   // Numbers of layers to recompute, ascending.
   [[nodiscard]] std::vector<int64_t> layer_choices() const {
     if (pins_.recompute) {
@@ -139,7 +166,7 @@ class Search {
   }
 
   const Candidate& evaluate(int64_t micro_batch, int64_t chunk, int64_t recomputed) {
-    const auto key = std::tuple(micro_batch, chunk, recomputed);
+    const auto key = std::tuple(base_.zero, base_.zero_prefetch, micro_batch, chunk, recomputed);
     if (const auto at = candidates_.find(key); at != candidates_.end()) return at->second;
     Candidate candidate;
     candidate.strategy = base_;
@@ -158,8 +185,9 @@ class Search {
     const double seconds = c.predicted.step_seconds;
     const auto bytes = static_cast<double>(c.predicted.peak_bytes);
     const bool time_first = objective_ == SearchObjective::kTime;
-    return std::tuple(time_first ? seconds : bytes, time_first ? bytes : seconds,
-                      c.strategy.micro_batch, c.strategy.loss_chunks, c.strategy.num_recomputed());
+    return std::tuple(time_first ? seconds : bytes, time_first ? bytes : seconds, c.strategy.zero,
+                      c.strategy.zero_prefetch, c.strategy.micro_batch, c.strategy.loss_chunks,
+                      c.strategy.num_recomputed());
   }
 
   void finish() {
@@ -197,7 +225,7 @@ class Search {
   const SearchProgress& progress_;
   Strategy base_;
   SearchResult result_;
-  std::map<std::tuple<int64_t, int64_t, int64_t>, Candidate> candidates_;
+  std::map<std::tuple<int, bool, int64_t, int64_t, int64_t>, Candidate> candidates_;
 };
 
 }  // namespace

@@ -1,9 +1,10 @@
 // The search for the best strategy under a memory limit.
 //
-// Space: data parallel over all devices × every micro-batch that divides a rank's share × full
-// recompute of the first k layers × whole or chunked loss. For one micro-batch and loss form, time
-// grows with k, so the smallest k that fits is the best of them, and the larger ones are pruned
-// by that bound; when even full recompute does not fit, larger micro-batches do not either.
+// Space: data parallel over all devices × ZeRO 0-3 (on GPUs) × every micro-batch that divides a
+// rank's share × full recompute of the first k layers × whole or chunked loss. For one sharding,
+// micro-batch and loss form, time grows with k, so the smallest k that fits is the best of them,
+// and the larger ones are pruned by that bound; when even full recompute does not fit, larger
+// micro-batches do not either.
 #pragma once
 
 #include "planner/plan.h"

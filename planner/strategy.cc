@@ -1,6 +1,7 @@
 #include "planner/strategy.h"
 
 #include "base/error.h"
+#include "models/stage.h"
 
 #include <algorithm>
 
@@ -21,6 +22,7 @@ std::string Strategy::text(const Job& job) const {
   std::string text =
       fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
                   accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
+  if (zero > 0) text += fmt::format(" · ZeRO-{}{}", zero, zero_prefetch ? " with prefetch" : "");
   text += " · recompute " + recompute_text();
   if (loss_chunks > 1) text += fmt::format(" · loss in {} chunks", loss_chunks);
   return text;
@@ -30,24 +32,79 @@ int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
   return job.global_batch / (strategy.dp * strategy.micro_batch);
 }
 
+std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
+  if (!strategy.stage_bounds.empty()) return strategy.stage_bounds;
+  return even_stages(static_cast<int>(model.layers), strategy.pp);
+}
+
+std::string why_not_runnable(const Strategy& strategy) {
+  if (strategy.pp > 1) {
+    return fmt::format(
+        "{} pipeline stages exchange messages, and the executor only sums over ranks", strategy.pp);
+  }
+  if (strategy.zero > 0) {
+    return fmt::format(
+        "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
+        strategy.zero);
+  }
+  return "";
+}
+
+namespace {
+
+void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
+  if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
+  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
+    throw bad_input(
+        fmt::format("--schedule {}: this version plans 1f1b and gpipe", strategy.schedule));
+  }
+  if (strategy.pp == 1) return;
+  const std::vector<int> bounds = stage_bounds(model, strategy);
+  bool good = static_cast<int>(bounds.size()) == strategy.pp + 1 && bounds.front() == 0 &&
+              bounds.back() == model.layers;
+  for (size_t i = 1; good && i < bounds.size(); ++i) good = bounds[i] > bounds[i - 1];
+  if (!good) {
+    throw bad_input(fmt::format("the stage bounds do not cut {} layers into {} stages",
+                                model.layers, strategy.pp));
+  }
+}
+
+void check_zero(const Strategy& strategy) {
+  if (strategy.zero < 0 || strategy.zero > 3) {
+    throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
+  }
+  if (strategy.zero > 0 && strategy.dp == 1) {
+    throw bad_input(
+        fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
+        "use --zero 0, or more devices");
+  }
+  if (strategy.zero_prefetch && strategy.zero < 2) {
+    throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
+                    "prefetch goes with ZeRO-2 and ZeRO-3");
+  }
+}
+
+}  // namespace
+
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy) {
   const auto degree = [](const char* name, int value) {
     if (value < 1) throw bad_input(fmt::format("--{} {} is not positive", name, value));
     if (value > 1) {
-      throw bad_input(
-          fmt::format("--{} {}: this version plans data parallelism alone", name, value),
-          fmt::format("use --{} 1", name));
+      throw bad_input(fmt::format("--{} {}: this version plans data and pipeline parallelism alone",
+                                  name, value),
+                      fmt::format("use --{} 1", name));
     }
   };
   degree("tp", strategy.tp);
-  degree("pp", strategy.pp);
   degree("cp", strategy.cp);
   degree("ep", strategy.ep);
-  if (strategy.zero != 0 || strategy.sequence_parallel || strategy.interleave != 1) {
-    throw bad_input("ZeRO, sequence parallelism and interleaving are not planned by this version",
-                    "leave --zero, --sequence-parallel and --interleave out");
+  if (strategy.sequence_parallel || strategy.interleave != 1) {
+    throw bad_input("sequence parallelism and interleaving are not planned by this version",
+                    "leave --sequence-parallel and --interleave out");
   }
+  check_pipeline(model, strategy);
   if (strategy.dp < 1) throw bad_input(fmt::format("--dp {} is not positive", strategy.dp));
+  check_zero(strategy);
   if (strategy.micro_batch < 1) {
     throw bad_input(fmt::format("--micro-batch {} is not positive", strategy.micro_batch));
   }

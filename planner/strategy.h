@@ -14,10 +14,14 @@ enum class Recompute : uint8_t { kNone, kFull };
 
 struct Strategy {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
-  int zero = 0;
+  int zero = 0;  // 1: optimizer states sharded over dp, 2: gradients, 3: parameters too
+  // ZeRO 2 and 3: parameters are gathered a block ahead and gradients reduced beside the next
+  // block's backward, for the memory of one block more.
+  bool zero_prefetch = false;
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  std::string schedule = "1f1b";
+  std::string schedule = "1f1b";  // or "gpipe"
+  std::vector<int> stage_bounds;  // first layer of each stage and the number of layers; empty: even
   int interleave = 1;
   std::vector<Recompute> recompute;  // of each layer
   std::string attention = "flash";
@@ -36,8 +40,16 @@ struct Strategy {
 // Micro-batches of a rank in one step.
 [[nodiscard]] int64_t accumulation_steps(const Strategy& strategy, const Job& job);
 
+// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
+[[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
+
+// Why Plimsoll's executor cannot run the strategy, as a clause that follows "because"; empty when
+// it can. The one place that knows: the search plans such strategies only where nothing would run
+// them (GPU clusters).
+[[nodiscard]] std::string why_not_runnable(const Strategy& strategy);
+
 // Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
-// this version plans no such split (tensor, pipeline, context, expert parallel, ZeRO).
+// this version plans no such split (tensor, pipeline, context, expert parallel).
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy);
 
 }  // namespace plimsoll

@@ -65,6 +65,10 @@ struct LogicalTensor {
   Initialiser initialiser;
   std::string role;  // "parameter", "moment1", "moment2", "momentum", "state", "gradient"
   std::string optimizer_group;  // "matrix", "vector", "state"; weight decay is set by group
+  // More than 1: the parts' n elements, one after the other, are cut into that many shards of
+  // ceil(n / shards), the end filled with zeros; this buffer is the shard of the rank's number in
+  // its data-parallel group, and has that many elements.
+  int64_t shards = 1;
   friend bool operator==(const LogicalTensor&, const LogicalTensor&) = default;
 };
 

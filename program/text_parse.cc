@@ -230,7 +230,8 @@ class Parser {
     parse_fields(line, [&](const std::string& key) {
       return parse_real(line, key, "scale", logical.initialiser.scale) ||
              parse_name(line, key, "role", logical.role) ||
-             parse_name(line, key, "group", logical.optimizer_group);
+             parse_name(line, key, "group", logical.optimizer_group) ||
+             parse_int(line, key, "shards", logical.shards);
     });
     program_.buffers.back().logical = std::move(logical);
   }

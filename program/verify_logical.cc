@@ -43,6 +43,27 @@ bool parts_fill(const Buffer& buffer, const std::vector<LogicalPart>& parts) {
   return rows == buffer.shape[0];
 }
 
+// Elements of the parts' boxes, which lie inside their tensors; -1 when they overflow.
+int64_t elements_of(const std::vector<LogicalPart>& parts) {
+  int64_t total = 0;
+  for (const LogicalPart& part : parts) {
+    int64_t product = 1;
+    for (const int64_t extent : part.box_extent) {
+      if (__builtin_mul_overflow(product, extent, &product)) return -1;
+    }
+    if (__builtin_add_overflow(total, product, &total)) return -1;
+  }
+  return total;
+}
+
+// Whether the buffer is one of `shards` equal flat shards of the parts.
+bool shard_of_parts(const Buffer& buffer, const LogicalTensor& logical) {
+  const int64_t elements = elements_of(logical.parts);
+  if (elements < 1) return false;
+  const int64_t rest = elements % logical.shards == 0 ? 0 : 1;
+  return num_elements(buffer.shape) == elements / logical.shards + rest;
+}
+
 }  // namespace
 
 void logical_parts(const StepProgram& program, Violations& out) {
@@ -55,7 +76,18 @@ void logical_parts(const StepProgram& program, Violations& out) {
       if (part.name.empty()) report.add("buffer '{}': a logical tensor has no name", buffer.name);
       inside = box_inside(buffer.name, part, report) && inside;
     }
-    if (inside && !parts_fill(buffer, logical.parts)) {
+    const int64_t ranks = program.header.coordinates.dp_size;
+    if (logical.shards != 1 && logical.shards != ranks) {
+      report.add("buffer '{}' is one of {} shards, its data-parallel group has {} ranks",
+                 buffer.name, logical.shards, ranks);
+      continue;
+    }
+    if (inside && logical.shards > 1) {
+      if (!shard_of_parts(buffer, logical)) {
+        report.add("buffer '{}' of shape {} is no shard of {} of its {} logical parts", buffer.name,
+                   shape_text(buffer.shape), logical.shards, logical.parts.size());
+      }
+    } else if (inside && !parts_fill(buffer, logical.parts)) {
       report.add("buffer '{}' of shape {}: its {} logical parts do not add up to it", buffer.name,
                  shape_text(buffer.shape), logical.parts.size());
     }

@@ -1,9 +1,9 @@
 #include "reports/plan_report.h"
 
+#include "base/json.h"
 #include "base/units.h"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include <algorithm>
 
@@ -171,7 +171,7 @@ std::string why_not_json(const SearchResult& result, const ModelSpec& model, con
        {{"covered", result.counts.covered},
         {"evaluated", result.counts.evaluated},
         {"pruned", result.counts.pruned}}}};
-  return json.dump(2) + "\n";
+  return json_text(json) + "\n";
 }
 
 }  // namespace plimsoll

@@ -4,14 +4,9 @@
 
 namespace plimsoll {
 
-namespace {
-
-// The stream of random numbers of an op: 63 bits of its name's hash, an integer attribute.
 int64_t random_key(const std::string& name) {
   return static_cast<int64_t>(rng_purpose(name) & 0x7FFFFFFFFFFFFFFFULL);
 }
-
-}  // namespace
 
 ParameterInfo normal_weight(double standard_deviation) {
   return {.init = ParameterInfo::Init::kNormal,

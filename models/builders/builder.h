@@ -14,9 +14,12 @@ namespace plimsoll {
 [[nodiscard]] Graph build_mlp(const ModelSpec& spec, const BuildOptions& options);
 [[nodiscard]] Graph build_resnet(const ModelSpec& spec, const BuildOptions& options);
 [[nodiscard]] Graph build_gpt2(const ModelSpec& spec, const BuildOptions& options);
-[[nodiscard]] Graph build_llama(const ModelSpec& spec, const BuildOptions& options);
+[[nodiscard]] Graph build_llama(const ModelSpec& spec, const BuildOptions& options);  // and moe
 [[nodiscard]] Graph build_bert(const ModelSpec& spec, const BuildOptions& options);
 [[nodiscard]] Graph build_vit(const ModelSpec& spec, const BuildOptions& options);
+
+// The stream of random numbers of an op: 63 bits of its name's hash, an integer attribute.
+[[nodiscard]] int64_t random_key(const std::string& name);
 
 [[nodiscard]] ParameterInfo normal_weight(double standard_deviation);
 [[nodiscard]] ParameterInfo constant_vector(ParameterInfo::Init init);
@@ -43,7 +46,14 @@ class Builder {
         graph_(options.save_rules, options.float_type, options.training) {}
 
   [[nodiscard]] Graph& graph() { return graph_; }
+  [[nodiscard]] const ModelSpec& spec() const { return spec_; }
+  [[nodiscard]] const BuildOptions& options() const { return options_; }
   [[nodiscard]] Graph take() { return std::move(graph_); }
+
+  // Output i of the op added last.
+  [[nodiscard]] TensorId last_output(size_t i) const {
+    return graph_.op(boost::num_vertices(graph_.ops()) - 1).outputs[i];
+  }
 
   TensorId token_input(const std::string& field);  // i32 [B, T]
   TensorId image_input();                          // F [N, C, H, W]

@@ -58,6 +58,17 @@ class Attention final : public OpRule {
     call.flops((flash ? 5.0 : 4.0) * product_flops(c)).emit();
   }
 
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways;
+    if (c.wanted) {
+      ways.push_back(head_sharding(c));
+      // Dropout draws for the heads of the whole op.
+      if (c.attributes.get_double("dropout") > 0) ways.back().attributes.set("tp", c.tp);
+    }
+    ways.push_back(c.replicated());
+    return ways;
+  }
+
  private:
   static std::vector<OutputSpec> outputs(const InferContext& c, const Shape& o, int64_t heads,
                                          bool flash, bool drops) {

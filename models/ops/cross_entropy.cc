@@ -45,6 +45,19 @@ class CrossEntropy final : public OpRule {
         .flops(3.0 * static_cast<double>(c.input_type(0).elements()))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways;
+    // Heads over a vocabulary, [B, T, V]; classifiers are small and stay whole.
+    if (c.inputs[0].shape.size() == 3) {
+      ways.push_back({.inputs = {Layout::padded_shards(2), {}},
+                      .outputs = std::vector<Layout>(c.num_outputs),
+                      .attributes = {{"tp", int64_t{c.tp}}, {"vocabulary", c.inputs[0].last()}},
+                      .local_kind = "vocab_cross_entropy"});
+    }
+    ways.push_back(c.replicated());
+    return ways;
+  }
 };
 
 }  // namespace

@@ -34,6 +34,17 @@ class Dropout final : public OpRule {
     if (c.op().outputs.size() > 1) call.read(c.output(1));
     call.write_gradient(0, false).in_place(0, 0).flops(count_of(c.output_type(0))).emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    // The mask is that of the whole tensor, so a rank must know where its elements lie in it.
+    std::vector<Sharding> ways = elementwise_shardings(c);
+    for (Sharding& way : ways) {
+      if (way.inputs[0].kind != Layout::Kind::kSharded) continue;
+      way.attributes.set("tp", c.tp);
+      way.attributes.set("dimension", way.inputs[0].dimension);
+    }
+    return ways;
+  }
 };
 
 }  // namespace

@@ -5,6 +5,9 @@ namespace plimsoll {
 
 namespace {
 
+// Rows a rank of a table that is worth sharding.
+constexpr int64_t kMinRowsToShard = 16;
+
 class Embedding final : public OpRule {
  public:
   [[nodiscard]] std::string_view kind() const override { return "embedding"; }
@@ -41,6 +44,19 @@ class Embedding final : public OpRule {
         .workspace({{sort_entries}, DType::kI32})
         .flops(count_of(c.output_type(0)))
         .emit();
+  }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways;
+    // A rank looks up the tokens in its rows and leaves zeros elsewhere. Tables of a few rows
+    // (segments) are not worth a reduction.
+    if (c.inputs[1].shape[0] >= kMinRowsToShard * c.tp) {
+      ways.push_back({.inputs = {{}, Layout::padded_shards(0)},
+                      .outputs = {Layout::partial()},
+                      .attributes = {{"tp", int64_t{c.tp}}}});
+    }
+    ways.push_back(c.replicated());
+    return ways;
   }
 };
 

@@ -34,6 +34,10 @@ class Gelu final : public OpRule {
         .flops(16.0 * static_cast<double>(c.output_type(0).elements()))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return elementwise_shardings(c);
+  }
 };
 
 }  // namespace

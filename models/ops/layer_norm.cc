@@ -44,6 +44,10 @@ class LayerNorm final : public OpRule {
         .flops(14.0 * static_cast<double>(c.output_type(0).elements()))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return row_shardings(c);
+  }
 };
 
 }  // namespace

@@ -55,6 +55,22 @@ class Linear final : public OpRule {
     }
   }
 
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    const int last = static_cast<int>(c.inputs[0].shape.size()) - 1;
+    std::vector<Sharding> ways;
+    if (c.wanted) {  // columns: every rank computes some of the output's features
+      Layout rows = *c.wanted;
+      rows.dimension = 0;
+      ways.push_back({.inputs = {Layout::copied(), rows, rows}, .outputs = {*c.wanted}});
+    }
+    // Rows: every rank sums over some of the input's features.
+    ways.push_back({.inputs = {Layout::sharded(last), Layout::sharded(1), {}},
+                    .outputs = {Layout::partial()},
+                    .added_after = c.inputs[2].shape.empty() ? -1 : 2});
+    for (Sharding& way : row_shardings(c)) ways.push_back(std::move(way));
+    return ways;
+  }
+
  private:
   static double product_flops(const EmitContext& c) {
     return 2.0 * static_cast<double>(c.output_type(0).elements()) *

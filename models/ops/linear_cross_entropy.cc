@@ -1,8 +1,11 @@
 // The head of a language model and its loss in chunks of rows: logits [R, V] never exist whole, at
 // the price of computing them again in backward.
+#include "models/ops/chunked_head.h"
 #include "models/ops/rooms.h"
 
 namespace plimsoll {
+
+using namespace chunked_head;
 
 namespace {
 
@@ -59,25 +62,12 @@ class LinearCrossEntropy final : public OpRule {
         .emit();
   }
 
- private:
-  static TensorType chunk_of_logits(const EmitContext& c) {
-    const int64_t rows = ceil_div(c.input_type(0).rows(), c.op().attributes.get_int("chunks"));
-    return {{rows, c.input_type(1).shape[0]}, c.input_type(0).dtype};
-  }
-  static double logits_elements(const EmitContext& c) {
-    return static_cast<double>(c.input_type(0).rows()) *
-           static_cast<double>(c.input_type(1).shape[0]);
-  }
-  static double product_flops(const EmitContext& c) {
-    return 2.0 * logits_elements(c) * static_cast<double>(c.input_type(0).last());
-  }
-  // Each chunk reads the weight (backward: also reads and writes its gradient) and goes through its
-  // logits twice; x is read (and dx written) once.
-  static double bytes(const EmitContext& c, const TensorType& logits, double weight_passes) {
-    const double chunks = static_cast<double>(c.op().attributes.get_int("chunks"));
-    return 2.0 * static_cast<double>(c.input_type(0).bytes()) +
-           chunks * (weight_passes * static_cast<double>(c.input_type(1).bytes()) +
-                     2.0 * static_cast<double>(logits.bytes()));
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return {{.inputs = {Layout::copied(), Layout::padded_shards(0), {}},
+             .outputs = std::vector<Layout>(c.num_outputs),
+             .attributes = {{"tp", int64_t{c.tp}}, {"vocabulary", c.inputs[1].shape[0]}},
+             .local_kind = "vocab_linear_cross_entropy"},
+            c.replicated()};
   }
 };
 

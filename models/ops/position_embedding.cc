@@ -45,6 +45,13 @@ class PositionEmbedding final : public OpRule {
     }
     c.pass_gradient(0);
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways = row_shardings(c);
+    // The rank's tokens meet rows of the table that begin at its place in the sequence.
+    if (ways.size() > 1) ways.front().attributes.set("tp", c.tp);
+    return ways;
+  }
 };
 
 }  // namespace

@@ -16,8 +16,10 @@ Registry make_registry() {
     const std::string_view kind = rule->kind();
     registry.emplace(kind, std::move(rule));
   };
+  add(make_all_to_all());
   add(make_attention());
   add(make_batch_norm());
+  add(make_bias_add());
   add(make_conv2d());
   add(make_cross_entropy());
   add(make_dropout());
@@ -30,15 +32,31 @@ Registry make_registry() {
   add(make_linear());
   add(make_linear_cross_entropy());
   add(make_max_pool2d());
+  add(make_mla_attention());
+  add(make_mla_rope());
+  add(make_moe_combine());
+  add(make_moe_dispatch());
+  add(make_moe_expert_linear());
+  add(make_moe_router());
   add(make_mse());
   add(make_position_embedding());
   add(make_prepend_token());
+  add(make_qk_norm());
   add(make_relu());
   add(make_residual());
   add(make_rms_norm());
   add(make_rope());
   add(make_select_token());
+  add(make_split_columns());
+  add(make_sp_collect());
+  add(make_sp_gather());
+  add(make_sp_scatter());
+  add(make_sp_slice());
   add(make_swiglu());
+  add(make_tp_copy());
+  add(make_tp_reduce());
+  add(make_vocab_cross_entropy());
+  add(make_vocab_linear_cross_entropy());
   return registry;
 }
 

@@ -32,6 +32,10 @@ class Relu final : public OpRule {
         .flops(count_of(c.output_type(0)))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return elementwise_shardings(c);
+  }
 };
 
 }  // namespace

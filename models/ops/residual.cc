@@ -30,6 +30,10 @@ class Residual final : public OpRule {
     c.pass_gradient(0);
     c.pass_gradient(1);
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return elementwise_shardings(c);
+  }
 };
 
 }  // namespace

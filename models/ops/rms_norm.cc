@@ -38,6 +38,10 @@ class RmsNorm final : public OpRule {
         .flops(10.0 * count_of(c.output_type(0)))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    return row_shardings(c);
+  }
 };
 
 }  // namespace

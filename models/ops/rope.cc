@@ -43,6 +43,16 @@ class Rope final : public OpRule {
         .flops(3.0 * count_of(c.output_type(0)))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways;
+    if (c.wanted) {
+      ways.push_back(head_sharding(c));
+      ways.back().outputs = ways.back().inputs;
+    }
+    ways.push_back(c.replicated());
+    return ways;
+  }
 };
 
 }  // namespace

@@ -34,6 +34,19 @@ class Swiglu final : public OpRule {
         .flops(14.0 * count_of(c.output_type(0)))
         .emit();
   }
+
+  [[nodiscard]] std::vector<Sharding> shardings(const ShardingContext& c) const override {
+    std::vector<Sharding> ways;
+    const int last = static_cast<int>(c.inputs[0].shape.size()) - 1;
+    if (c.wanted) {
+      Layout halves = Layout::sharded(last);
+      const int64_t width = c.inputs[0].last() / 2;
+      halves.segments.assign(2, {.extent = width, .pieces = width, .of = "features"});
+      ways.push_back({.inputs = {halves}, .outputs = {*c.wanted}});
+    }
+    for (Sharding& way : row_shardings(c)) ways.push_back(std::move(way));
+    return ways;
+  }
 };
 
 }  // namespace

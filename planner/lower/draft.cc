@@ -2,6 +2,8 @@
 
 #include "base/error.h"
 
+#include <algorithm>
+
 namespace plimsoll::lowering {
 
 TensorId Draft::add(Tensor tensor, Category category) {
@@ -61,11 +63,49 @@ void accumulate_onto(DraftCall& call, size_t output, TensorId tensor) {
   call.call.accumulated[output] = tensor;
 }
 
-DraftCall all_reduce(const Draft& draft, TensorId tensor) {
+DraftCall* find_writer(DraftSegment& segment, TensorId tensor) {
+  for (DraftCall& call : segment.body) {
+    const auto& outputs = call.call.outputs;
+    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return &call;
+  }
+  return nullptr;
+}
+
+void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId onto) {
+  const auto& outputs = call.call.outputs;
+  const auto at = std::find(outputs.begin(), outputs.end(), tensor) - outputs.begin();
+  accumulate_onto(call, static_cast<size_t>(at), onto);
+  draft.share(tensor, onto);
+}
+
+TensorId add_transient(Draft& draft, const std::string& name, TensorType type, Category category,
+                       TensorId like) {
+  Tensor tensor{.name = name,
+                .type = std::move(type),
+                .role = Role::kWorkspace,
+                .layer = -1,
+                .op = "step",
+                .input_field = "",
+                .view_of = kNoTensor,
+                .parameter = {}};
+  if (like != kNoTensor) {
+    tensor.layer = draft.at(like).tensor.layer;
+    tensor.op = draft.at(like).tensor.op;
+  }
+  return draft.add(std::move(tensor), category);
+}
+
+DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
+  DraftCall fill = make_call(draft, "fill", {}, {tensor}, pass);
+  fill.call.attributes.set("value", 0.0);
+  return fill;
+}
+
+DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group) {
   DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
   accumulate_onto(reduce, 0, tensor);
-  reduce.stream = Stream::kDataParallel;
-  reduce.call.attributes.set("group", "dp");
+  reduce.stream = group == "dp" ? Stream::kDataParallel : Stream::kPipeline;
+  reduce.call.attributes.set("group", group);
   return reduce;
 }
 

@@ -19,12 +19,18 @@ struct DraftCall {
   KernelCall call;
   Pass pass = Pass::kForward;
   Stream stream = Stream::kCompute;
+  int microbatch = 0;  // relative to the iteration's
+  // Order that no operand shows: the call runs after those of these marks, on other streams.
+  int mark = 0;  // 0: nothing waits for it by name
+  std::vector<int> after{};
+  std::vector<int> waits{};  // indices into the body; set by order_streams, the last pass
 };
 
 struct DraftSegment {
   std::string name;
   int64_t repeat = 1;
   std::vector<DraftCall> body;
+  int64_t first_microbatch = 0;
 };
 
 struct DraftPhase {
@@ -38,6 +44,7 @@ struct DraftTensor {
   Category category = Category::kActivations;
   bool persistent = false;
   std::optional<LogicalTensor> logical;
+  int64_t copies = 1;  // micro-batches whose value is alive at once
 };
 
 // A parameter (or state) with what training keeps for it.
@@ -48,12 +55,15 @@ struct Trained {
   std::vector<TensorId> moments;  // optimizer state
   TensorId master = kNoTensor;
   bool is_state = false;
+  bool shared = false;          // the first stage has it too and counts it in the gradient norm
+  bool in_other_stage = false;  // gradients are summed over the stages that have it
 };
 
 struct Draft {
   const ModelSpec* model = nullptr;
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
+  int stage = 0;  // of strategy->pp
 
   std::vector<DraftTensor> tensors;
   std::vector<DraftPhase> phases;
@@ -62,6 +72,7 @@ struct Draft {
   TensorId loss = kNoTensor;
   TensorId correct = kNoTensor;     // classifiers with an evaluation
   TensorId small_norm = kNoTensor;  // kNoTensor until a pass measures the noise
+  int num_marks = 0;                // of calls, see DraftCall
 
   [[nodiscard]] DraftTensor& at(TensorId id) { return tensors[static_cast<size_t>(id)]; }
   [[nodiscard]] const DraftTensor& at(TensorId id) const {
@@ -85,7 +96,18 @@ struct Draft {
 // Marks output k as added to in place.
 void accumulate_onto(DraftCall& call, size_t output, TensorId tensor);
 
-// Sums a tensor over the data-parallel ranks, in place.
-[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor);
+// A call that sets all elements of a tensor to zero.
+[[nodiscard]] DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass);
+// The call of a body that writes `tensor`; null when there is none.
+[[nodiscard]] DraftCall* find_writer(DraftSegment& segment, TensorId tensor);
+// Makes the call, which writes `tensor`, add to `onto`.
+void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId onto);
+// A buffer of a step's own; layer and op are those of `like`.
+[[nodiscard]] TensorId add_transient(Draft& draft, const std::string& name, TensorType type,
+                                     Category category, TensorId like = kNoTensor);
+
+// Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
+[[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor,
+                                   const std::string& group = "dp");
 
 }  // namespace plimsoll::lowering

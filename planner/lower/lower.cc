@@ -1,8 +1,11 @@
 #include "planner/lower/lower.h"
 
 #include "models/autodiff.h"
+#include "models/stage.h"
 #include "planner/lower/passes.h"
 #include "planner/placement.h"
+
+#include <optional>
 
 namespace plimsoll {
 
@@ -36,6 +39,7 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   Header& header = program.header;
   header.model = model.name;
   header.coordinates.dp_size = strategy.dp;
+  header.coordinates.pp_size = strategy.pp;
   header.samples = {.global_batch = job.global_batch,
                     .micro_batch = strategy.micro_batch,
                     .first = 0,
@@ -44,9 +48,10 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   header.outside_bytes = device.outside_bytes;
   header.peak_flops_per_second = device.peak_flops_per_second;
   const double samples_a_rank = static_cast<double>(job.global_batch) / strategy.dp;
+  // A vision model's convention counts the FLOPs of the stage itself, a transformer's are shared.
+  const int sharers = job.seq > 0 ? strategy.num_ranks() : strategy.dp;
   header.model_flops =
-      model_flops(model, job, num_parameters, pass_flops(program, true) / samples_a_rank) /
-      strategy.dp;
+      model_flops(model, job, num_parameters, pass_flops(program, true) / samples_a_rank) / sharers;
   header.hardware_flops = pass_flops(program, false);
   Attributes& facts = header.hyperparameters;
   facts.set("parameters", num_parameters);
@@ -87,26 +92,42 @@ double model_flops(const ModelSpec& model, const Job& job, int64_t num_parameter
   return 0;
 }
 
-StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
-                  const DeviceFacts& device, const PassObserver& observer) {
-  check_job(model, job);
-  check_strategy(model, job, strategy);
-  const Graph graph = build_model(model, build_options(job, strategy, true));
+namespace {
 
+// The whole model's graphs, from which each stage takes its part.
+struct WholeGraphs {
+  Graph training;
+  std::optional<Graph> evaluation;
+};
+
+StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                        const DeviceFacts& device, const WholeGraphs& whole, int stage,
+                        const PassObserver& observer) {
+  const StageBounds bounds = stage_bounds(model, strategy);
+  const auto part_of = [&](const Graph& graph) {
+    return strategy.pp == 1 ? graph : take_stage(graph, bounds, stage);
+  };
+  const Graph graph = part_of(whole.training);
   lowering::Draft draft;
   draft.model = &model;
   draft.job = &job;
   draft.strategy = &strategy;
+  draft.stage = stage;
   const auto done = [&](const char* pass) {
     if (observer) observer(pass, lowering::to_program(draft));
   };
   lowering::declare_persistent(draft, graph);
+  if (strategy.pp > 1) lowering::mark_shared(draft, shared_parameters(whole.training, bounds));
   const TrainingGraph training = differentiate(graph, job.gradient_type);
   lowering::add_micro_batch(draft, training, "step");
   done("micro-batch");
   lowering::add_recompute(draft, "step");
   done("recompute");
-  lowering::add_accumulation(draft, "step");
+  if (strategy.zero >= 2) {
+    lowering::add_sharded_accumulation(draft, "step");
+  } else {
+    lowering::add_accumulation(draft, "step");
+  }
   done("accumulation");
   lowering::add_reduction(draft, "step");
   done("reduction");
@@ -114,32 +135,67 @@ StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strate
   done("update");
   // With several ranks every step measures the noise; on one, its micro-batches do in a phase of
   // their own, because that takes a second set of gradients.
-  if (job.measure_noise && strategy.dp == 1 && draft.num_microbatches() > 1) {
+  if (job.measure_noise && strategy.num_ranks() == 1 && draft.num_microbatches() > 1) {
     lowering::add_micro_batch(draft, training, "step_noise");
     lowering::add_recompute(draft, "step_noise");
     lowering::add_measured_accumulation(draft, "step_noise");
     lowering::add_update(draft, "step_noise");
     done("noise");
   }
-  if (job.eval_batches > 0) {
-    lowering::add_evaluation(draft,
-                             forward_only(build_model(model, build_options(job, strategy, false))));
+  if (whole.evaluation) {
+    lowering::add_evaluation(draft, forward_only(part_of(*whole.evaluation)));
     done("evaluation");
+  }
+  if (strategy.zero >= 3) {
+    lowering::shard_parameters(draft);
+    done("sharding");
   }
   lowering::add_initialise(draft);
   done("initialise");
   lowering::share_in_place(draft);
   done("in-place");
+  lowering::add_schedule(draft, "step");
+  lowering::order_streams(draft);
+  done("schedule");
   StepProgram program = lowering::to_program(draft);
-  fill_header(program, model, job, strategy, device, graph.num_parameters());
+  fill_header(program, model, job, strategy, device, whole.training.num_parameters());
+  program.header.coordinates.pp = stage;
+  program.header.rank = stage * strategy.dp;
   place_buffers(program);
   if (observer) observer("placement", program);
   return program;
 }
 
+WholeGraphs build_graphs(const ModelSpec& model, const Job& job, const Strategy& strategy) {
+  check_job(model, job);
+  check_strategy(model, job, strategy);
+  WholeGraphs whole{build_model(model, build_options(job, strategy, true)), std::nullopt};
+  if (job.eval_batches > 0) {
+    whole.evaluation = build_model(model, build_options(job, strategy, false));
+  }
+  return whole;
+}
+
+}  // namespace
+
+StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                  const DeviceFacts& device, const PassObserver& observer) {
+  return lower_stage(model, job, strategy, device, build_graphs(model, job, strategy), 0, observer);
+}
+
+std::vector<StepProgram> lower_stages(const ModelSpec& model, const Job& job,
+                                      const Strategy& strategy, const DeviceFacts& device) {
+  const WholeGraphs whole = build_graphs(model, job, strategy);
+  std::vector<StepProgram> programs;
+  for (int stage = 0; stage < strategy.pp; ++stage) {
+    programs.push_back(lower_stage(model, job, strategy, device, whole, stage, {}));
+  }
+  return programs;
+}
+
 StepProgram for_rank(const StepProgram& program, int rank) {
   StepProgram other = program;
-  other.header.rank = rank;
+  other.header.rank = program.header.rank + rank;
   other.header.coordinates.dp = rank;
   other.header.samples.first =
       rank * other.header.samples.per_microbatch * other.header.samples.num_microbatches;

@@ -8,6 +8,7 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 namespace plimsoll {
 
@@ -20,12 +21,18 @@ struct DeviceFacts {
 // Called with each pass's name and the program as it stands after it.
 using PassObserver = std::function<void(const std::string& pass, const StepProgram& program)>;
 
-// The placed program of rank 0. Ranks of a data-parallel group differ in their header alone, see
-// `for_rank`. Throws Error (exit 2) when the strategy does not suit model and job.
+// The placed program of the first pipeline stage's first rank. Ranks of a data-parallel group
+// differ in their header alone, see `for_rank`. Throws Error (exit 2) when the strategy does not
+// suit model and job.
 [[nodiscard]] StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
                                 const DeviceFacts& device, const PassObserver& observer = {});
 
-// The program of another rank of the same plan.
+// The programs of all pipeline stages, each of its first data-parallel rank.
+[[nodiscard]] std::vector<StepProgram> lower_stages(const ModelSpec& model, const Job& job,
+                                                    const Strategy& strategy,
+                                                    const DeviceFacts& device);
+
+// The program of data-parallel rank `rank` of the same stage.
 [[nodiscard]] StepProgram for_rank(const StepProgram& program, int rank);
 
 // FLOPs of one step of the whole job by the convention of D6: (6 N + 12 L s h) a token for

@@ -122,6 +122,25 @@ void append_loads(Draft& draft, DraftSegment& segment, const TrainingGraph& grap
   }
 }
 
+// A message to or from a neighbouring stage: the tensors of its boundary, one call each.
+void append_messages(Draft& draft, DraftSegment& segment,
+                     const std::vector<TrainingGraph::Boundary>& boundary,
+                     const std::vector<TensorId>& ids, bool is_gradient, bool sends, Pass pass) {
+  for (size_t k = 0; k < boundary.size(); ++k) {
+    const TensorId tensor = is_gradient ? boundary[k].gradient : boundary[k].tensor;
+    if (tensor == kNoTensor) continue;
+    const TensorId id = ids[static_cast<size_t>(tensor)];
+    DraftCall call = sends ? make_call(draft, "send", {id}, {}, pass)
+                           : make_call(draft, "receive", {}, {id}, pass);
+    call.stream = Stream::kPipeline;
+    // Activations go forwards, gradients backwards.
+    call.call.attributes.set("peer", std::string(sends != is_gradient ? "next" : "previous"));
+    call.call.attributes.set("tag", static_cast<int64_t>(2 * k + (is_gradient ? 1 : 0)));
+    call.call.layer = -1;
+    segment.body.push_back(std::move(call));
+  }
+}
+
 DraftSegment clear(const Draft& draft, const std::vector<TensorId>& sums) {
   DraftSegment begin{"begin", 1, {}};
   for (const TensorId sum : sums) {
@@ -181,8 +200,12 @@ void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string
   const std::vector<TensorId> ids = import_tensors(draft, graph);
   DraftSegment body{"micro-batches", draft.num_microbatches(), {}};
   append_loads(draft, body, graph, ids, "train");
+  append_messages(draft, body, graph.stage_inputs, ids, false, false, Pass::kForward);
   append_calls(draft, body, graph.forward, ids, Pass::kForward);
+  append_messages(draft, body, graph.stage_outputs, ids, false, true, Pass::kForward);
+  append_messages(draft, body, graph.stage_outputs, ids, true, false, Pass::kBackward);
   append_calls(draft, body, graph.backward, ids, Pass::kBackward);
+  append_messages(draft, body, graph.stage_inputs, ids, true, true, Pass::kBackward);
 
   const auto attach = [&](const std::vector<ParameterGradient>& gradients) {
     for (const ParameterGradient& one : gradients) {
@@ -210,17 +233,21 @@ void add_evaluation(Draft& draft, const TrainingGraph& graph) {
   const int64_t repeat = checked_mul(draft.job->eval_batches, draft.num_microbatches());
   DraftSegment body{"micro-batches", repeat, {}};
   append_loads(draft, body, graph, ids, "validation");
+  append_messages(draft, body, graph.stage_inputs, ids, false, false, Pass::kForward);
   append_calls(draft, body, graph.forward, ids, Pass::kForward);
+  append_messages(draft, body, graph.stage_outputs, ids, false, true, Pass::kForward);
   std::vector<TensorId> sums = {draft.loss};
-  if (draft.model->objective == Objective::kClasses) {
+  if (draft.model->objective == Objective::kClasses && draft.stage == draft.strategy->pp - 1) {
     draft.correct = declare(draft, kCorrectBuffer, {{1}, DType::kF64}, Category::kWorkspace);
     sums.push_back(draft.correct);
     append_count(draft, body);
   }
   std::vector<DraftSegment> segments = {clear(draft, sums), std::move(body)};
-  if (draft.strategy->dp > 1) {
-    segments.push_back({"reduce", 1, {}});
-    for (const TensorId sum : sums) segments.back().body.push_back(all_reduce(draft, sum));
+  for (const auto& [group, size] :
+       {std::pair{"dp", draft.strategy->dp}, std::pair{"pp", draft.strategy->pp}}) {
+    if (size == 1) continue;
+    segments.push_back({std::string("reduce over ") + group, 1, {}});
+    for (const TensorId sum : sums) segments.back().body.push_back(all_reduce(draft, sum, group));
   }
   draft.phase("evaluate").segments = std::move(segments);
 }

@@ -10,6 +10,10 @@ namespace plimsoll::lowering {
 // Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
 void declare_persistent(Draft& draft, const Graph& graph);
 
+// Pipelines: parameters of these names are in several stages. They have one gradient, the sum over
+// the stages, and the first stage counts it in the norm.
+void mark_shared(Draft& draft, const std::vector<std::string>& names);
+
 // A step's phase ("step" or "step_noise"): load, forward and backward of one micro-batch as the
 // repeated segment.
 // Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
@@ -32,6 +36,12 @@ void add_measured_accumulation(Draft& draft, const std::string& phase);
 // Needs: accumulated gradients. Leaves: the same on every rank.
 void add_reduction(Draft& draft, const std::string& phase);
 
+// ZeRO 2 and 3, in place of add_accumulation: a block's gradients are reduced to this rank's shards
+// when its backward is done. Needs: one gradient tensor a use. Leaves: `trained[i].gradients[0]` is
+// the shard that holds the step's sum over micro-batches, uses and ranks; states as
+// add_accumulation.
+void add_sharded_accumulation(Draft& draft, const std::string& phase);
+
 // Gradient norm, clipping and the optimizer.
 // Needs: reduced gradients. Leaves: updated parameters and states.
 void add_update(Draft& draft, const std::string& phase);
@@ -40,12 +50,25 @@ void add_update(Draft& draft, const std::string& phase);
 // Needs: declared parameters. Leaves: the sum of the losses in the loss buffer.
 void add_evaluation(Draft& draft, const TrainingGraph& graph);
 
+// ZeRO 3: parameters become shards, which are gathered for each block that uses them.
+// Needs: all phases that use parameters. Leaves: whole parameters are transient.
+void shard_parameters(Draft& draft);
+
 // Phase "initialise": a first value for all that is persistent. Needs: all persistent tensors.
 void add_initialise(Draft& draft);
 
 // Results take over buffers of operands that nobody reads again.
 // Needs: all phases. Leaves: fewer buffers, the same values.
 void share_in_place(Draft& draft);
+
+// Pipelines: the repeated segment becomes warm-up, steady phase and cool-down of the schedule, and
+// what a micro-batch keeps from forward to backward gets a copy for each micro-batch in flight.
+// Needs: a step's phase with buffers shared. Leaves: the same calls for every micro-batch.
+void add_schedule(Draft& draft, const std::string& phase);
+
+// Calls on other streams wait for what they need, and are waited for.
+// Needs: bodies in their final order and buffers as they stay. Leaves: `waits` set.
+void order_streams(Draft& draft);
 
 // The draft as a program without offsets.
 [[nodiscard]] StepProgram to_program(const Draft& draft);

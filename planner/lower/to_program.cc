@@ -29,6 +29,7 @@ class Writer {
     Segment made;
     made.name = segment.name;
     made.repeat = segment.repeat;
+    made.first_microbatch = segment.first_microbatch;
     for (const DraftCall& call : segment.body) made.body.push_back(write(call));
     return made;
   }
@@ -47,8 +48,10 @@ class Writer {
     }
     made.attributes = call.call.attributes;
     made.stream = call.stream;
+    made.waits = call.waits;
     made.pass = call.pass;
     made.layer = call.call.layer;
+    made.microbatch = call.microbatch;
     made.flops = call.call.flops;
     made.bytes_moved = call.call.bytes_moved;
     return made;
@@ -72,6 +75,7 @@ class Writer {
     made.category = tensor.category;
     made.dtype = tensor.tensor.type.dtype;
     made.shape = tensor.tensor.type.shape;
+    made.copies = static_cast<int>(tensor.copies);
     made.persistent = tensor.persistent;
     made.layer = tensor.tensor.layer;
     made.op = tensor.tensor.op;

@@ -1,5 +1,6 @@
 // Accumulation over micro-batches and uses, reduction over ranks, and the optimizer.
 #include "planner/lower/passes.h"
+#include "planner/lower/zero.h"
 
 #include <algorithm>
 
@@ -7,63 +8,30 @@ namespace plimsoll::lowering {
 
 namespace {
 
-// The calls of the micro-batch that write `tensor`.
-DraftCall* find_writer(DraftSegment& segment, TensorId tensor) {
-  for (DraftCall& call : segment.body) {
-    const auto& outputs = call.call.outputs;
-    if (std::find(outputs.begin(), outputs.end(), tensor) != outputs.end()) return &call;
-  }
-  return nullptr;
-}
-
-void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId onto) {
-  const auto& outputs = call.call.outputs;
-  const auto at = std::find(outputs.begin(), outputs.end(), tensor) - outputs.begin();
-  accumulate_onto(call, static_cast<size_t>(at), onto);
-  draft.share(tensor, onto);
-}
-
-TensorId add_transient(Draft& draft, const std::string& name, TensorType type, Category category,
-                       TensorId like = kNoTensor) {
-  Tensor tensor{.name = name,
-                .type = std::move(type),
-                .role = Role::kWorkspace,
-                .layer = -1,
-                .op = "step",
-                .input_field = "",
-                .view_of = kNoTensor,
-                .parameter = {}};
-  if (like != kNoTensor) {
-    tensor.layer = draft.at(like).tensor.layer;
-    tensor.op = draft.at(like).tensor.op;
-  }
-  return draft.add(std::move(tensor), category);
-}
-
-DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
-  DraftCall fill = make_call(draft, "fill", {}, {tensor}, pass);
-  fill.call.attributes.set("value", 0.0);
-  return fill;
-}
-
-// Sum of squares of every gradient into one slot each of `terms`, which is cleared first.
-void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms, Pass pass) {
+// Sum of squares of every gradient into one slot each of `terms`, which is cleared first;
+// `own_part`: of this rank's shard alone.
+void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms, Pass pass,
+                       bool own_part = false) {
   segment.body.push_back(fill_zero(draft, terms, pass));
   int64_t index = 0;
   for (const Trained& trained : draft.trained) {
-    if (trained.is_state) continue;
+    if (trained.is_state || trained.shared) continue;
     const TensorId gradient = trained.gradients.front();
     DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
     accumulate_onto(call, 0, terms);
     call.call.attributes.set("index", index++);
-    call.call.flops = 2.0 * static_cast<double>(draft.at(gradient).tensor.type.elements());
+    call.call.flops = 2.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
+    if (own_part) touch_own_part(draft, call, trained.parameter);
     segment.body.push_back(std::move(call));
   }
 }
 
-int64_t num_trained(const Draft& draft) {
-  return std::count_if(draft.trained.begin(), draft.trained.end(),
-                       [](const Trained& trained) { return !trained.is_state; });
+// Gradients that count towards the norm: at least one, for a buffer's sake.
+int64_t num_normed(const Draft& draft) {
+  const auto count =
+      std::count_if(draft.trained.begin(), draft.trained.end(),
+                    [](const Trained& trained) { return !trained.is_state && !trained.shared; });
+  return std::max<int64_t>(1, count);
 }
 
 // Persistent: the trainer reads it after the step.
@@ -86,12 +54,14 @@ TensorId add_moment(Draft& draft, const Trained& trained, const std::string& suf
   Tensor tensor = parameter.tensor;
   tensor.name += "." + suffix;
   tensor.type.dtype = dtype;
+  if (draft.strategy->zero >= 1) tensor.type.shape = shard_shape(draft, tensor.type);
   tensor.role = Role::kState;
   const TensorId id = draft.add(std::move(tensor), Category::kOptimizer);
   draft.at(id).persistent = true;
   LogicalTensor logical = *parameter.logical;
   logical.role = suffix;
   logical.initialiser = {};
+  if (draft.strategy->zero >= 1) logical.shards = draft.strategy->dp;
   for (LogicalPart& part : logical.parts) part.name += "." + suffix;
   draft.at(id).logical = std::move(logical);
   return id;
@@ -140,7 +110,19 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
   const bool matrix = draft.at(trained.parameter).logical->optimizer_group == "matrix";
   attributes.set("weight_decay", matrix || job.decay_all ? job.weight_decay : 0.0);
   call.call.flops = 12.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
+  if (draft.strategy->zero >= 1) touch_own_part(draft, call, trained.parameter);
   return call;
+}
+
+// Pipelines: what several stages hold has one gradient, and every stage knows the loss.
+void add_stage_reduction(Draft& draft, const std::string& phase) {
+  DraftSegment segment{"reduce over pp", 1, {}};
+  for (const Trained& trained : draft.trained) {
+    if (!trained.in_other_stage) continue;
+    segment.body.push_back(all_reduce(draft, trained.gradients.front(), "embedding"));
+  }
+  segment.body.push_back(all_reduce(draft, draft.loss, "pp"));
+  draft.phase(phase).segments.push_back(std::move(segment));
 }
 
 }  // namespace
@@ -212,7 +194,7 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
     }
   }
   const TensorId terms = add_transient(draft, "small_norm_terms",
-                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, body, terms, Pass::kBackward);
   DraftCall total = make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kBackward);
   accumulate_onto(total, 0, draft.small_norm);
@@ -226,31 +208,54 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
 }
 
 void add_reduction(Draft& draft, const std::string& phase) {
+  if (draft.strategy->pp > 1) add_stage_reduction(draft, phase);
   if (draft.strategy->dp == 1) return;
+  const int zero = draft.strategy->zero;
+  if (zero >= 2) {  // the gradients are reduced already, and no rank has its own to measure
+    DraftSegment exchange{"exchange", 1, {}};
+    for (const Trained& trained : draft.trained) {
+      if (trained.is_state) exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
+    }
+    exchange.body.push_back(all_reduce(draft, draft.loss));
+    draft.phase(phase).segments.push_back(std::move(exchange));
+    return;
+  }
   declare_small_norm(draft);
   DraftSegment reduce{"reduce", 1, {}};
   // The ranks' own gradients are the small batches of the noise estimator.
   const TensorId terms = add_transient(draft, "small_norm_terms",
-                                       {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
+                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   append_norm_terms(draft, reduce, terms, Pass::kReduce);
   reduce.body.push_back(make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
   draft.phase(phase).segments.push_back(std::move(reduce));
   // A segment of its own: collectives start when all streams have joined.
   DraftSegment exchange{"exchange", 1, {}};
   for (const Trained& trained : draft.trained) {
-    exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
+    const TensorId gradient = trained.gradients.front();
+    const bool scatter = zero == 1 && !trained.is_state;
+    exchange.body.push_back(scatter ? reduce_scatter(draft, kNoTensor, gradient)
+                                    : all_reduce(draft, gradient));
   }
-  exchange.body.push_back(all_reduce(draft, draft.loss));
-  exchange.body.push_back(all_reduce(draft, draft.small_norm));
+  exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
+  exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
   draft.phase(phase).segments.push_back(std::move(exchange));
 }
 
 void add_update(Draft& draft, const std::string& phase) {
   DraftSegment update{"update", 1, {}};
   const TensorId terms =
-      add_transient(draft, "norm_terms", {{num_trained(draft)}, DType::kF64}, Category::kWorkspace);
-  append_norm_terms(draft, update, terms, Pass::kUpdate);
-  DraftCall clip = make_call(draft, "clip", {terms, draft.scalars}, {draft.scalars}, Pass::kUpdate);
+      add_transient(draft, "norm_terms", {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
+  const int zero = draft.strategy->zero;
+  append_norm_terms(draft, update, terms, Pass::kUpdate, zero >= 1);
+  if (zero >= 1) update.body.push_back(all_reduce(draft, terms));
+  TensorId norm = terms;
+  if (draft.strategy->pp > 1) {
+    // Every stage clips by the norm over all stages.
+    norm = add_transient(draft, "stage_norm_sq", {{1}, DType::kF64}, Category::kWorkspace);
+    update.body.push_back(make_call(draft, "sum_terms", {terms}, {norm}, Pass::kUpdate));
+    update.body.push_back(all_reduce(draft, norm, "pp"));
+  }
+  DraftCall clip = make_call(draft, "clip", {norm, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);
   clip.call.attributes.set("max_norm", draft.job->clip);
   update.body.push_back(std::move(clip));
@@ -258,6 +263,9 @@ void add_update(Draft& draft, const std::string& phase) {
   for (Trained& trained : draft.trained) {
     if (!trained.is_state) {
       update.body.push_back(optimizer_call(draft, trained));
+      if (zero == 1 || zero == 2) {
+        update.body.push_back(all_gather(draft, kNoTensor, trained.parameter, Pass::kUpdate));
+      }
       continue;
     }
     DraftCall ema = make_call(draft, "ema", {trained.gradients.front(), draft.scalars},

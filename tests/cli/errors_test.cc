@@ -33,6 +33,14 @@ TEST(Errors, NamesAreChecked) {
   expect_error("", 2, "subcommand");
 }
 
+TEST(Errors, WhatIsOnlyPlannedIsNotTrained) {
+  for (const char* zero : {"1", "2", "3"}) {
+    expect_error(std::string("train gpt2-tiny --devices 2 --dp 2 --steps 1 --zero ") + zero, 2,
+                 "the plan cannot be run: ZeRO-");
+  }
+  expect_error("train gpt2-tiny --steps 1 --zero 1", 2, "there is one");
+}
+
 TEST(Errors, AbsurdSizesAreRefused) {
   for (const char* value : {"0", "-1", "99999999999999999999", "9223372036854775807", "x", "1.5"}) {
     expect_error(std::string("plan gpt2-tiny 1xcpu --global-batch ") + value, 2, "");
@@ -69,6 +77,8 @@ TEST(Errors, MalformedFilesAreNamed) {
   expect_error("train " + (folder / "job2.toml"), 2, "stepps");
   testing::write_text(folder / "job3.toml", "model = \n");
   expect_error("train " + (folder / "job3.toml"), 2, "job3.toml");
+  testing::write_text(folder / "job4.toml", "model = \"gpt2-tiny\"\nhelp = true\n");
+  expect_error("train " + (folder / "job4.toml"), 2, "help");
   testing::write_text(folder / "plan.json", "{\"plimsoll_plan\": 7}");
   expect_error("simulate " + (folder / "plan.json"), 2, "plimsoll_plan");
   expect_error("simulate " + (folder / "absent.json"), 2, "absent.json");

@@ -144,6 +144,11 @@ TEST(ClusterFile, ErrorsNameLineColumnAndKey) {
   fails("\xff\xfe\x00", "c.toml:");
   fails(std::string(100'000, '['), "c.toml:1:");
   fails("device = " + std::string(100'000, '['), "c.toml:1:");
+  // Tables of so many names were once destroyed by as deep a recursion.
+  std::string names = "a";
+  for (int i = 0; i < 100'000; ++i) names += ".a";
+  fails(device + "[" + names + "]", "c.toml:2: more than 100 dots");
+  fails(device + names + " = 1", "c.toml:2: more than 100 dots");
 }
 
 // Any bytes, and any one change to a valid file, give a cluster or an Error.

@@ -1,26 +1,12 @@
 #include "costmodel/simulator.h"
 
 #include "tests/costmodel/expect_error.h"
+#include "tests/costmodel/unit_time.h"
 
 #include <gtest/gtest.h>
 
 namespace plimsoll {
 namespace {
-
-// An instruction takes its FLOPs in seconds, and a collective its bytes.
-class FlopsAreSeconds final : public OpTimeModel {
- public:
-  double op_seconds(const Instruction& instruction, const Hardware&, DType) const override {
-    return instruction.flops;
-  }
-};
-class BytesAreSeconds final : public CollectiveTimeModel {
- public:
-  double collective_seconds(Collective, double bytes, const CollectiveGroup& group,
-                            const Cluster&) const override {
-    return group.size > 1 ? bytes : 0;
-  }
-};
 
 Instruction compute(double seconds, Pass pass, std::vector<int> waits = {}) {
   Instruction instruction;
@@ -114,6 +100,20 @@ TEST(Simulator, StreamsJoinAtTheEndOfABody) {
   EXPECT_DOUBLE_EQ(step.step_seconds, 2 * 13 + 1);
 }
 
+// The whole tensor counts, whichever side has it: gathered (10 into 30), scattered, or in place.
+TEST(Simulator, CollectivesAreAsLargeAsTheWholeTensor) {
+  const auto bytes = [](std::vector<int> inputs, std::vector<int> outputs) {
+    Instruction instruction = all_reduce(0, Stream::kCompute);
+    instruction.inputs = std::move(inputs);
+    instruction.outputs = std::move(outputs);
+    return collective_bytes(make_program({}), instruction);
+  };
+  EXPECT_EQ(bytes({0}, {2}), 30);
+  EXPECT_EQ(bytes({2}, {0}), 30);
+  EXPECT_EQ(bytes({kNoBuffer}, {1}), 20);
+  EXPECT_EQ(bytes({1}, {}), 20);
+}
+
 TEST(Simulator, OneRankCommunicatesForNothing) {
   EXPECT_DOUBLE_EQ(
       run(make_program({segment(1, {all_reduce(2, Stream::kCompute)})}, 1)).step_seconds, 0);
@@ -149,6 +149,23 @@ TEST(Simulator, GroupsAreNestedInRankOrder) {
   EXPECT_EQ(group("ep"), (CollectiveGroup{5, 6}));
   EXPECT_EQ(group("dp"), (CollectiveGroup{7, 30}));
   EXPECT_EQ(group("pp"), (CollectiveGroup{11, 210}));
+  EXPECT_EQ(group("embedding"), (CollectiveGroup{2, 2100}));  // first and last stage
+}
+
+// A message goes to the neighbour, whose ranks lie beyond those of this stage; the last stage's
+// next is the first.
+TEST(Simulator, MessagesJoinTwoStages) {
+  Coordinates at;
+  at.tp_size = 2;
+  at.dp_size = 3;
+  at.pp_size = 4;
+  at.pp = 3;
+  Instruction send;
+  send.op = "send";
+  send.attributes.set("peer", std::string("previous"));
+  EXPECT_EQ(group_of(send, at), (CollectiveGroup{2, 6}));
+  send.attributes.set("peer", std::string("next"));
+  EXPECT_EQ(group_of(send, at), (CollectiveGroup{2, 18}));
 }
 
 // With the models that plans use: one product of 312e12 * 0.75 FLOPs on an A100 takes a second.

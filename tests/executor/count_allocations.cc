@@ -1,5 +1,7 @@
 #include "tests/executor/count_allocations.h"
 
+#include "tests/executor/sanitized.h"
+
 #include <cstdlib>
 #include <new>
 
@@ -10,7 +12,7 @@ thread_local int64_t num_allocations = 0;
 
 }  // namespace
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if PLIMSOLL_SANITIZED
 namespace plimsoll::test {
 bool allocations_are_counted() { return false; }
 }  // namespace plimsoll::test

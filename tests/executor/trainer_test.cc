@@ -4,6 +4,7 @@
 #include "base/noise.h"
 #include "base/rng.h"
 #include "tests/executor/regression_program.h"
+#include "tests/executor/sanitized.h"
 #include "tests/executor/scratch.h"
 
 #include <gmock/gmock.h>
@@ -17,6 +18,7 @@
 namespace plimsoll {
 namespace {
 
+using test::kSanitized;
 using test::regression_programs;
 using test::RegressionOptions;
 using test::Scratch;
@@ -356,6 +358,7 @@ TEST(Trainer, MetricsOnAFullDisk) {
 }
 
 TEST(Trainer, ResidentGrowthCoversTheArenas) {
+  if (kSanitized) GTEST_SKIP() << "the memory of the sanitizer itself comes and goes";
   // Large enough that the arena is most of the growth: 8 MiB of inputs.
   const Training trained =
       run({.global_batch = 2048, .micro_batch = 2048, .inputs = 1024, .outputs = 1}, [] {

@@ -1,6 +1,7 @@
 // Every room's kernel calls against the operand table of docs/ops.md.
 #include "models/autodiff.h"
 #include "models/model.h"
+#include "models/shard.h"
 
 #include <gtest/gtest.h>
 
@@ -92,6 +93,14 @@ Calls all_calls() {
                              .attention = attention,
                              .loss_chunks = text ? chunks : 1};
         collect(build_model(spec, options), all);
+        if (spec.heads > 0 && spec.heads % 2 == 0) {
+          ModelSpec even = spec;  // an even number of tokens with the class token
+          if (spec.family == Family::kVit) even.image_size = 5 * spec.patch;
+          for (const bool sequence : {false, true}) {
+            const Graph whole = build_model(even, options);
+            collect(shard(whole, {.tp = 2, .sequence_parallel = sequence}), all);
+          }
+        }
         options.training = false;
         collect(build_model(spec, options), all);
       }

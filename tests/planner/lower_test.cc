@@ -166,7 +166,7 @@ TEST(Lower, EveryPassLeavesAProgramThatCanBeLookedAt) {
               });
   EXPECT_EQ(passes,
             (std::vector<std::string>{"micro-batch", "recompute", "accumulation", "reduction",
-                                      "update", "initialise", "in-place", "placement"}));
+                                      "update", "initialise", "in-place", "schedule", "placement"}));
 }
 
 TEST(Lower, ModelFlopsFollowTheConvention) {

@@ -46,6 +46,14 @@ TEST(PlanJson, OneWordOfRecomputeStandsForAllLayers) {
   EXPECT_EQ(parse_plan_json(json.dump(), "plan.json").strategy.recompute_text(), "full");
 }
 
+// A model is named after its file, and a file's name need not be UTF-8.
+TEST(PlanJson, BytesThatAreNoTextAreReplaced) {
+  Plan plan = small_plan();
+  plan.model.name = "caf\xe9";
+  const std::string text = plan_json(plan);
+  EXPECT_EQ(parse_plan_json(text, "plan.json").model.name, "caf\xef\xbf\xbd");
+}
+
 TEST(PlanJson, MistakesAreNamed) {
   const auto good = nlohmann::json::parse(plan_json(small_plan()));
   const auto with = [&](const std::string& pointer, const nlohmann::json& value) {
@@ -64,6 +72,10 @@ TEST(PlanJson, MistakesAreNamed) {
   EXPECT_THAT(with("/strategy/recompute", "some"), HasSubstr("recompute"));
   EXPECT_THAT(with("/job/precision", "fp7"), HasSubstr("job.precision"));
   EXPECT_THAT(with("/job/global_batch", -4), HasSubstr("global-batch"));
+  // Looking at so deep a value once overflowed the stack.
+  EXPECT_THAT(
+      error_of("{\"strategy\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}"),
+      HasSubstr("nested deeper"));
   EXPECT_THAT(with("/model/family", "rnn"), HasSubstr("model.family"));
   EXPECT_THAT(with("/model/layers", int64_t{1} << 60), HasSubstr("model.layers"));
   EXPECT_THAT(with("/model/hidden", 0), ::testing::Not(::testing::IsEmpty()));

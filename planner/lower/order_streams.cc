@@ -1,0 +1,103 @@
+// Waits between streams.
+#include "base/error.h"
+#include "planner/lower/passes.h"
+
+#include <algorithm>
+#include <array>
+#include <map>
+
+namespace plimsoll::lowering {
+
+namespace {
+
+// The last uses of a buffer in the body so far, by stream; -1 for none.
+struct Uses {
+  std::array<int, kNumStreams> reads;
+  std::array<int, kNumStreams> writes;
+  Uses() {
+    reads.fill(-1);
+    writes.fill(-1);
+  }
+};
+
+class Ordering {
+ public:
+  Ordering(const Draft& draft, std::vector<DraftCall>& body) : draft_(draft), body_(body) {
+    for (auto& others : waited_) others.fill(-1);
+  }
+
+  void run() {
+    for (size_t i = 0; i < body_.size(); ++i) {
+      DraftCall& call = body_[i];
+      needed_.fill(-1);
+      for (const TensorId id : call.call.inputs) need_buffer(id, false);
+      for (const TensorId id : call.call.outputs) need_buffer(id, true);
+      for (const int mark : call.after) {
+        // A mark of another segment is done before this one starts.
+        if (const auto at = marks_.find(mark); at != marks_.end()) need(at->second);
+      }
+      // What is issued here starts no earlier, so that it cannot hold bytes that are freed before.
+      if (call.stream != Stream::kCompute && last_computed_ >= 0) need(last_computed_);
+      const auto stream = static_cast<size_t>(call.stream);
+      needed_[stream] = -1;  // a stream keeps its own order
+      call.waits.clear();
+      for (size_t other = 0; other < kNumStreams; ++other) {
+        if (needed_[other] <= waited_[stream][other]) continue;
+        waited_[stream][other] = needed_[other];
+        call.waits.push_back(needed_[other]);
+      }
+      record(call, static_cast<int>(i));
+    }
+  }
+
+ private:
+  void need(int index) {
+    const Stream stream = body_[static_cast<size_t>(index)].stream;
+    int& latest = needed_[static_cast<size_t>(stream)];
+    latest = std::max(latest, index);
+  }
+
+  void need_buffer(TensorId id, bool writes) {
+    if (id == kNoTensor) return;
+    const auto at = uses_.find(draft_.owner(id));
+    if (at == uses_.end()) return;
+    for (const int use : at->second.writes) {
+      if (use >= 0) need(use);
+    }
+    if (!writes) return;
+    for (const int use : at->second.reads) {
+      if (use >= 0) need(use);
+    }
+  }
+
+  void record(const DraftCall& call, int index) {
+    const auto stream = static_cast<size_t>(call.stream);
+    for (const TensorId id : call.call.inputs) {
+      if (id != kNoTensor) uses_[draft_.owner(id)].reads[stream] = index;
+    }
+    for (const TensorId id : call.call.outputs) {
+      if (id != kNoTensor) uses_[draft_.owner(id)].writes[stream] = index;
+    }
+    if (call.mark != 0) marks_[call.mark] = index;
+    if (call.stream == Stream::kCompute) last_computed_ = index;
+  }
+
+  const Draft& draft_;
+  std::vector<DraftCall>& body_;
+  std::map<TensorId, Uses> uses_;  // by owner
+  std::map<int, int> marks_;
+  std::array<int, kNumStreams> needed_{};  // latest call on each stream that the call waits for
+  // The latest call on each stream that each stream has waited for.
+  std::array<std::array<int, kNumStreams>, kNumStreams> waited_{};
+  int last_computed_ = -1;
+};
+
+}  // namespace
+
+void order_streams(Draft& draft) {
+  for (DraftPhase& phase : draft.phases) {
+    for (DraftSegment& segment : phase.segments) Ordering(draft, segment.body).run();
+  }
+}
+
+}  // namespace plimsoll::lowering
