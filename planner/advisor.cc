@@ -97,6 +97,16 @@ Option AdvisorContext::option(const Configuration& configuration, int64_t limit_
   // A change of recompute is the least that fits, and the search comes to the same.
   option.searchable = !is_partial(configuration.strategy) ||
                       configuration.strategy.recompute != base.configuration.strategy.recompute;
+  if (configuration.strategy.zero >= 2) {
+    // Prefetch is no pin: the search takes the faster form that fits.
+    Configuration other = configuration;
+    other.strategy.zero_prefetch = !other.strategy.zero_prefetch;
+    const Evaluated& rival = evaluator.evaluate(other);
+    option.searchable =
+        !is_partial(configuration.strategy) &&
+        !(rival.fits(limit_bytes) && (!option.evaluated.fits(limit_bytes) ||
+                                      rival.predicted.step_seconds < predicted.step_seconds));
+  }
   option.pins = pins_for(configuration, request.pins);
   option.flags = flag_change(request.model, request.pins, base.configuration, configuration);
   return option;

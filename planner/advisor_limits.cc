@@ -123,6 +123,10 @@ Configuration spread(const Configuration& from, int64_t ranks) {
   Configuration c = from;
   c.strategy.dp = static_cast<int>(ranks);
   c.cluster = resized(from.cluster, c.strategy.num_ranks());
+  if (ranks == 1) {
+    c.strategy.zero = 0;  // nothing to shard over
+    c.strategy.zero_prefetch = false;
+  }
   for (const int64_t size : divisors(from.job.global_batch / ranks)) {
     if (size <= from.strategy.micro_batch) c.strategy.micro_batch = size;
   }
@@ -198,7 +202,8 @@ DeviceAdvice device_advice(const AdvisorContext& context, const PeakAnatomy& ana
   const int64_t states = anatomy.floor_bytes - anatomy.outside_bytes;
   const int64_t room = limit - context.base.configuration.cluster.device.outside_bytes(0);
   advice.least_if_sharded = room > 0 ? (states + room - 1) / room : 0;
-  advice.states_exceed = states > room;
+  // Sharded states shrink with the number of devices.
+  advice.states_exceed = states > room && context.base.configuration.strategy.zero == 0;
   if (advice.states_exceed) return advice;
   const Configuration& base = context.base.configuration;
   const Evaluated& least = context.least_open(base, limit);

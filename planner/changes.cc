@@ -155,6 +155,49 @@ std::string chunks_flag(const ModelSpec& model, const Configuration& c) {
   return fmt::format("--loss-chunks {}", c.strategy.loss_chunks);
 }
 
+// ZeRO: states, then gradients, then parameters over the data-parallel ranks. Where the executor
+// would have to run it (CPU devices) it is no choice, as in the search.
+
+Setting sharding_of(int zero, bool prefetch) {
+  return [zero, prefetch](Configuration& c) {
+    c.strategy.zero = zero;
+    c.strategy.zero_prefetch = prefetch;
+  };
+}
+
+bool can_shard(const Configuration& now) {
+  return now.strategy.dp > 1 && !now.cluster.device.shares_cores;
+}
+
+Settings more_sharding(const ModelSpec& /*model*/, const Configuration& now) {
+  Settings settings;
+  if (!can_shard(now)) return settings;
+  const auto rank = [](int zero, bool prefetch) { return 2 * zero - (prefetch ? 1 : 0); };
+  for (const auto& [zero, prefetch] :
+       {std::pair{1, false}, {2, true}, {2, false}, {3, true}, {3, false}}) {
+    if (rank(zero, prefetch) > rank(now.strategy.zero, now.strategy.zero_prefetch)) {
+      settings.push_back(sharding_of(zero, prefetch));
+    }
+  }
+  return settings;
+}
+
+// The least of all is one of the last two: which one depends on what is gathered at the peak.
+Settings extreme_sharding(const ModelSpec& /*model*/, const Configuration& now) {
+  if (!can_shard(now)) return {sharding_of(0, false)};
+  return {sharding_of(3, false), sharding_of(2, false)};
+}
+
+std::string sharding_text(const ModelSpec& /*model*/, const Configuration& c) {
+  if (c.strategy.zero == 0) return "no sharding";
+  return fmt::format("ZeRO-{}{}", c.strategy.zero,
+                     c.strategy.zero_prefetch ? " with prefetch" : "");
+}
+
+std::string sharding_flag(const ModelSpec& /*model*/, const Configuration& c) {
+  return c.strategy.dp > 1 ? fmt::format("--zero {}", c.strategy.zero) : "";
+}
+
 // Precision and optimizer: what is trained changes.
 
 std::string precision_flag(const ModelSpec& /*model*/, const Configuration& c) {
@@ -273,6 +316,21 @@ std::vector<Dimension> make_dimensions() {
        .release = [](Pins& pins) { pins.loss_chunks.reset(); },
        .option = "--loss-chunks",
        .flag = chunks_flag});
+  table.push_back({.key = "zero",
+                   .title = "sharding",
+                   .text = sharding_text,
+                   .stronger = more_sharding,
+                   .extremes = extreme_sharding,
+                   .reset =
+                       [](Configuration& c) {
+                         c.strategy.zero = 0;
+                         c.strategy.zero_prefetch = false;
+                       },
+                   .is_pinned = [](const Pins& pins) { return pins.zero.has_value(); },
+                   .pin = [](Pins& pins, const Configuration& c) { pins.zero = c.strategy.zero; },
+                   .release = [](Pins& pins) { pins.zero.reset(); },
+                   .option = "--zero",
+                   .flag = sharding_flag});
   table.push_back({.key = "precision",
                    .title = "mixed precision",
                    .same_result = false,

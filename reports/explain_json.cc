@@ -28,6 +28,8 @@ Json configuration_json(const Configuration& c) {
           {"recomputed_layers", s.num_recomputed()},
           {"attention", s.attention},
           {"loss_chunks", s.loss_chunks},
+          {"zero", s.zero},
+          {"zero_prefetch", s.zero_prefetch},
           {"seq", c.job.seq},
           {"precision", dtype_name(c.job.precision)},
           {"optimizer", optimizer_name(c.job.optimizer)},

@@ -74,7 +74,7 @@ TEST(Explain, JsonHasItsKeys) {
 TEST(Explain, PlainLinesOfEightyColumns) {
   setenv("LC_ALL", "C", 1);
   for (const char* arguments :
-       {kTooLarge, "explain llama3-8b 8xh200", "explain llama2-7b 8xa100-80gb",
+       {kTooLarge, "explain llama3-8b 8xh200", "explain llama2-7b 8xa100-80gb --zero 0",
         "explain resnet50 1xt4 --precision fp32 --global-batch 512"}) {
     const auto outcome = plimsoll(arguments);
     std::istringstream lines(outcome.out);
@@ -92,11 +92,12 @@ TEST(Explain, PlainLinesOfEightyColumns) {
 }
 
 TEST(Explain, WhatDoesNotFitIsToldInWords) {
-  const auto outcome = plimsoll("explain llama2-7b 8xa100-80gb");
+  const auto outcome = plimsoll("explain llama2-7b 8xa100-80gb --zero 0");
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.out, HasSubstr("DOES NOT FIT"));
   EXPECT_THAT(outcome.out, HasSubstr("Data parallelism cannot help"));
   EXPECT_THAT(outcome.out, HasSubstr("--optimizer sgd"));
+  EXPECT_THAT(outcome.out, HasSubstr("--zero 1"));
 }
 
 }  // namespace
