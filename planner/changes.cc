@@ -298,8 +298,7 @@ std::vector<Dimension> make_dimensions() {
        .stronger = flash_attention,
        .extremes = nothing,
        .reset = leave,
-       // The search leaves it as it is, so it is as good as pinned.
-       .is_pinned = [](const Pins& /*pins*/) { return true; },
+       .is_pinned = [](const Pins& pins) { return pins.attention.has_value(); },
        .pin = [](Pins& pins, const Configuration& c) { pins.attention = c.strategy.attention; },
        .release = [](Pins& pins) { pins.attention.reset(); },
        .option = "--attention",
@@ -373,7 +372,8 @@ FlagChange flag_change(const ModelSpec& model, const Pins& pins, const Configura
                        const Configuration& to) {
   FlagChange change;
   for (const Dimension& dimension : change_dimensions()) {
-    const bool pinned = dimension.is_pinned(pins);
+    // What the search does not choose stays as it is without a pin.
+    const bool pinned = dimension.is_pinned(pins) || dimension.extremes(model, from).empty();
     const std::string flag = dimension.flag(model, to);
     if (pinned && flag == dimension.flag(model, from)) continue;
     if (flag.empty() && pinned) change.drop.push_back(dimension.option);
