@@ -94,9 +94,11 @@ Option AdvisorContext::option(const Configuration& configuration, int64_t limit_
   const Prediction& predicted = option.evaluated.predicted;
   option.saved_bytes = base.predicted.peak_bytes - predicted.peak_bytes;
   option.price = predicted.step_seconds / base.predicted.step_seconds - 1;
-  // A change of recompute is the least that fits, and the search comes to the same.
+  // Where the explained one does not fit, a change of recompute is the least that does, and the
+  // search comes to the same; where it fits, the search would recompute less.
   option.searchable = !is_partial(configuration.strategy) ||
-                      configuration.strategy.recompute != base.configuration.strategy.recompute;
+                      (!base.fits(limit_bytes) &&
+                       configuration.strategy.recompute != base.configuration.strategy.recompute);
   if (configuration.strategy.zero >= 2) {
     // Prefetch is no pin: the search takes the faster form that fits.
     Configuration other = configuration;

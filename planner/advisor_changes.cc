@@ -22,28 +22,26 @@ Configuration with(const AdvisorContext& context, const Setting& first,
   return changed;
 }
 
-// Index of the first setting in [low, high) that fits, high when none does. Memory falls along the
-// settings, so that halving finds it.
+// Index of the first of `count` settings that fits, `count` when none does. Memory falls along the
+// settings, so that halving finds it. It halves where the search does over numbers of layers, so
+// that both come to the same also where packing makes memory rise by a little.
 template <typename Fits>
-size_t first_that(size_t low, size_t high, Fits fits) {
-  if (low == high || !fits(high - 1)) return high;
-  --high;  // fits
-  while (low < high) {
-    const size_t middle = (low + high) / 2;
-    if (fits(middle)) {
-      high = middle;
-    } else {
-      low = middle + 1;
-    }
+size_t first_that(size_t count, Fits fits) {
+  if (count == 0 || !fits(count - 1)) return count;
+  int64_t low = -1;                                // does not fit
+  int64_t high = static_cast<int64_t>(count) - 1;  // fits
+  while (high - low > 1) {
+    const int64_t middle = (low + high) / 2;
+    (fits(static_cast<size_t>(middle)) ? high : low) = middle;
   }
-  return high;
+  return static_cast<size_t>(high);
 }
 
 std::vector<Axis> axes(const AdvisorContext& context) {
   std::vector<Axis> all;
   for (const Dimension& dimension : change_dimensions()) {
     Axis axis{&dimension, dimension.stronger(context.request.model, context.base.configuration), 0};
-    axis.first_fit = first_that(0, axis.settings.size(), [&](size_t i) {
+    axis.first_fit = first_that(axis.settings.size(), [&](size_t i) {
       return context.fits(with(context, axis.settings[i]));
     });
     all.push_back(std::move(axis));
@@ -58,18 +56,15 @@ void add_pairs(const AdvisorContext& context, const Axis& a, const Axis& b,
   const auto pair_fits = [&](size_t i, size_t j) {
     return context.fits(with(context, a.settings[i], b.settings[j]));
   };
-  // Milder on `a` never needs a milder setting on `b`, so the bound on `b` only rises.
-  size_t low = 0;
   std::optional<std::pair<size_t, size_t>> last;
   for (size_t i = a.first_fit; i-- > 0;) {
-    const size_t j = first_that(low, b.first_fit, [&](size_t k) { return pair_fits(i, k); });
-    if (j == b.first_fit) break;
+    const size_t j = first_that(b.settings.size(), [&](size_t k) { return pair_fits(i, k); });
+    if (j >= b.first_fit) break;  // the other alone is as good
     if (last && last->second != j) {
       found.push_back(
           context.option(with(context, a.settings[last->first], b.settings[last->second])));
     }
     last = {i, j};
-    low = j;
   }
   if (last) {
     found.push_back(

@@ -382,9 +382,9 @@ class Report {
     std::string text = fmt::format("\n  Fewest devices, {}, under data parallelism\n", kind);
     if (devices.states_exceed) {
       text += fmt::format(
-          "    none: weights and optimizer alone are {} {} on every device, whatever their\n"
-          "    number. Data parallelism cannot help; sharding (ZeRO), tensor or pipeline\n"
-          "    parallelism over at least {} devices can.\n",
+          "    none: weights and optimizer alone are {} {} on every device, whatever their number. "
+          "Data parallelism cannot help; sharding (ZeRO), tensor or pipeline "
+          "parallelism over at least {} devices can.\n",
           in_unit(devices.floor_bytes - advice.anatomy.outside_bytes), unit_.name,
           devices.least_if_sharded);
     } else {
