@@ -18,6 +18,7 @@ struct Context {
 
 // Each adds its subcommand to the app.
 void add_plan(CLI::App& app, Context& context);
+void add_explain(CLI::App& app, Context& context);
 void add_simulate(CLI::App& app, Context& context);
 void add_train(CLI::App& app, Context& context);
 void add_tradeoff(CLI::App& app, Context& context);

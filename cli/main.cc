@@ -57,6 +57,7 @@ int main(int argc, char** argv) {
   context.signal = &received_signal;
   for (int i = 0; i < argc; ++i) context.command_line += (i > 0 ? " " : "") + std::string(argv[i]);
   plimsoll::cli::add_plan(app, context);
+  plimsoll::cli::add_explain(app, context);
   plimsoll::cli::add_tradeoff(app, context);
   plimsoll::cli::add_simulate(app, context);
   plimsoll::cli::add_train(app, context);
