@@ -161,8 +161,9 @@ Advice advise(const AdviceRequest& request, const std::function<void(int64_t)>& 
   advice.explained = base;
   advice.planned = found.best.has_value();
   advice.fits = base.fits(request.memory_limit_bytes);
-  advice.anatomy = peak_anatomy(
-      lower_plan(request.model, configuration.cluster, configuration.job, configuration.strategy));
+  const std::vector<StepProgram> stages =
+      lower_plan(request.model, configuration.cluster, configuration.job, configuration.strategy);
+  advice.anatomy = peak_anatomy(stages[static_cast<size_t>(base.predicted.fullest_stage)]);
   advice.ladder = ladder(context);
   advice.together = together(context, true);
   advice.all_together = together(context, false);

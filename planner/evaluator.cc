@@ -25,9 +25,9 @@ const Evaluated& Evaluator::evaluate(const Configuration& configuration) {
   if (const Evaluated* known = find(configuration)) return *known;
   Evaluated made{configuration, {}, {}};
   try {
-    const StepProgram program =
-        lower_plan(model_, configuration.cluster, configuration.job, configuration.strategy);
-    made.predicted = predict(program, configuration.cluster, configuration.job);
+    made.predicted = predict(
+        lower_plan(model_, configuration.cluster, configuration.job, configuration.strategy),
+        configuration.cluster, configuration.job);
   } catch (const Error& error) {
     made.refusal = error.what();
   }

@@ -195,8 +195,11 @@ class Search {
   }
 
   [[nodiscard]] std::vector<int64_t> micro_batch_choices(const Strategy& split) const {
-    if (pins_.micro_batch) return {*pins_.micro_batch};
-    return divisors(job_.global_batch / split.dp);
+    const int64_t share = job_.global_batch / split.dp;
+    if (!pins_.micro_batch) return divisors(share);
+    const int64_t pinned = *pins_.micro_batch;
+    if (pinned < 1 || share % pinned != 0) return {};
+    return {pinned};
   }
 
   [[nodiscard]] std::vector<int64_t> chunk_choices() const {
@@ -321,7 +324,8 @@ class Search {
       return &candidates_.emplace(key, std::move(candidate)).first->second;
     } catch (const Error&) {
       // A split that was asked for is refused in its own words; one of the space is left out.
-      if (pins_.tp || pins_.pp || strategy.num_ranks() == strategy.dp) throw;
+      const bool searched = (strategy.tp > 1 && !pins_.tp) || (strategy.pp > 1 && !pins_.pp);
+      if (!searched) throw;
       return nullptr;
     }
   }

@@ -74,7 +74,7 @@ TEST(Explain, JsonHasItsKeys) {
 TEST(Explain, PlainLinesOfEightyColumns) {
   setenv("LC_ALL", "C", 1);
   for (const char* arguments :
-       {kTooLarge, "explain llama3-8b 8xh200", "explain llama2-7b 8xa100-80gb --zero 0",
+       {kTooLarge, "explain llama3-8b 8xh200", "explain llama2-7b 8xa100-80gb --tp 1 --pp 1 --zero 0",
         "explain resnet50 1xt4 --precision fp32 --global-batch 512"}) {
     const auto outcome = plimsoll(arguments);
     std::istringstream lines(outcome.out);
