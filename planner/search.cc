@@ -60,7 +60,7 @@ class Search {
         checked_mul(static_cast<int64_t>(outers.size()), static_cast<int64_t>(layers_.size()));
     for (const Outer& outer : outers) {
       if (!exhaustive_ && bound_of(outer) > best_) break;  // sorted: nothing behind it is better
-      if (!exhaustive_ && (cannot_fit(outer) || cannot_be_best(outer))) continue;
+      if (!exhaustive_ && cannot_fit(outer)) continue;
       search_layers(outer);
     }
     if (candidates_.empty()) evaluate(outers.back().strategy, layers_.back());
@@ -247,16 +247,6 @@ class Search {
     return accumulates && dead != too_large_.end() && outer.strategy.micro_batch >= dead->second;
   }
 
-  // A loss in chunks computes the logits twice: it is no choice where the whole loss fits without
-  // recompute. (Of equal bounds the whole loss comes first.)
-  [[nodiscard]] bool cannot_be_best(const Outer& outer) const {
-    if (objective_ != SearchObjective::kTime || outer.strategy.loss_chunks == 1) return false;
-    Strategy whole = outer.strategy;
-    whole.loss_chunks = 1;
-    const auto at = candidates_.find(std::tuple(split_key(whole), whole.micro_batch, 0));
-    return at != candidates_.end() && at->second.predicted.peak_bytes <= limit_;
-  }
-
   using SplitKey = std::tuple<int, int, int, bool, int64_t>;
   [[nodiscard]] static SplitKey split_key(const Strategy& s) {
     return {s.tp, s.pp, s.zero, s.zero_prefetch, s.loss_chunks};
@@ -278,6 +268,9 @@ class Search {
       return;
     }
     if (first) return;
+    // Every layer recomputed only adds time.
+    const Candidate* fastest = evaluate(outer.strategy, layers_.front());
+    if (fastest == nullptr || fastest->predicted.step_seconds > best_) return;
     if (layers_.size() == 1 || !fits(layers_.size() - 1)) {
       const auto [at, made] =
           too_large_.emplace(split_key(outer.strategy), outer.strategy.micro_batch);

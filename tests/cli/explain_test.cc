@@ -92,7 +92,7 @@ TEST(Explain, PlainLinesOfEightyColumns) {
 }
 
 TEST(Explain, WhatDoesNotFitIsToldInWords) {
-  const auto outcome = plimsoll("explain llama2-7b 8xa100-80gb --zero 0");
+  const auto outcome = plimsoll("explain llama2-7b 8xa100-80gb --tp 1 --pp 1 --zero 0");
   EXPECT_EQ(outcome.exit_code, 3);
   EXPECT_THAT(outcome.out, HasSubstr("DOES NOT FIT"));
   EXPECT_THAT(outcome.out, HasSubstr("Data parallelism cannot help"));

@@ -64,6 +64,26 @@ RC_GTEST_PROP(Search, RecomputingMoreNeedsNoMoreMemoryAndMoreTime, ()) {
   }
 }
 
+TEST(Search, PruningAgreesOverTensorAndPipelineSplits) {
+  ModelSpec model = load_model("gpt2-tiny");
+  model.layers = 4;
+  const Cluster cluster = parse_cluster("4xa100-40gb");
+  Job job = job_of(8, 32);
+  set_precision(job, "bf16");
+  const SearchResult all =
+      search(model, cluster, job, {}, int64_t{1} << 40, SearchObjective::kTime, true);
+  const int64_t least = all.smallest.predicted.peak_bytes;
+  for (const int64_t extra : {int64_t{0}, int64_t{20000}, int64_t{200000}, int64_t{900000}}) {
+    const auto one = search(model, cluster, job, {}, least + extra, SearchObjective::kTime, false);
+    const auto other = search(model, cluster, job, {}, least + extra, SearchObjective::kTime, true);
+    ASSERT_TRUE(one.best && other.best) << extra;
+    EXPECT_EQ(one.best->predicted.step_seconds, other.best->predicted.step_seconds)
+        << extra << ": " << one.best->strategy.text(job) << " / " << other.best->strategy.text(job);
+    EXPECT_LE(one.best->predicted.peak_bytes, least + extra);
+    EXPECT_EQ(other.counts.covered, one.counts.covered);
+  }
+}
+
 TEST(Search, LimitAtThePeakFitsAndOneByteLessChoosesAnother) {
   const ModelSpec model = load_model("gpt2-tiny");
   const Cluster cluster = parse_cluster("2xcpu");
