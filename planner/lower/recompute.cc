@@ -39,50 +39,65 @@ class LayerRecompute {
   void find_made() {
     for (const DraftCall& c : body_) {
       if (!is_forward_here(c)) continue;
-      for (const TensorId id : c.call.outputs) made_.insert(id);
+      for (const TensorId id : c.call.outputs) {
+        if (id == kNoTensor) continue;
+        made_.insert(id);
+        made_in_[draft_.owner(id)].push_back(id);
+      }
     }
     for (const DraftCall& c : body_) {
       if (c.call.layer == layer_) continue;
       for (const TensorId id : c.call.inputs) {
-        if (id != kNoTensor && made_.count(id) != 0) leaving_.insert(id);
+        for (const TensorId made : made_as(id)) leaving_.insert(made);
       }
     }
   }
 
-  [[nodiscard]] bool inside(TensorId id) const {
-    return id != kNoTensor && made_.count(id) != 0 && leaving_.count(id) == 0;
+  // The tensors of the layer's forward that `id` is: itself, or for a view, what it looks at.
+  [[nodiscard]] std::vector<TensorId> made_as(TensorId id) const {
+    if (id == kNoTensor) return {};
+    if (made_.count(id) != 0) return {id};
+    const auto at = made_in_.find(draft_.owner(id));
+    return at == made_in_.end() ? std::vector<TensorId>{} : at->second;
+  }
+
+  void want(const std::vector<TensorId>& ids) {
+    for (const TensorId id : ids) {
+      for (const TensorId made : made_as(id)) {
+        if (leaving_.count(made) == 0) wanted_.insert(made);
+      }
+    }
+  }
+
+  [[nodiscard]] bool makes_wanted(const DraftCall& c) const {
+    return std::any_of(c.call.outputs.begin(), c.call.outputs.end(),
+                       [&](TensorId id) { return wanted_.count(id) != 0; });
   }
 
   void find_wanted() {
     for (const DraftCall& c : body_) {
-      if (c.pass != Pass::kBackward || c.call.layer != layer_) continue;
-      for (const TensorId id : c.call.inputs) {
-        if (inside(id)) wanted_.insert(id);
-      }
+      if (c.pass == Pass::kBackward && c.call.layer == layer_) want(c.call.inputs);
     }
     for (auto c = body_.rbegin(); c != body_.rend(); ++c) {
-      if (!is_forward_here(*c) || c->call.side_effect) continue;
-      const bool needed = std::any_of(c->call.outputs.begin(), c->call.outputs.end(),
-                                      [&](TensorId id) { return wanted_.count(id) != 0; });
-      if (!needed) continue;
-      for (const TensorId id : c->call.inputs) {
-        if (inside(id)) wanted_.insert(id);
-      }
+      if (!is_forward_here(*c) || c->call.side_effect || !makes_wanted(*c)) continue;
+      want(c->call.inputs);
+      want(c->call.accumulated);
     }
   }
 
   std::vector<DraftCall> copy_calls() {
     std::vector<DraftCall> again;
     for (const DraftCall& c : body_) {
-      if (!is_forward_here(c) || c.call.side_effect) continue;
-      const bool needed = std::any_of(c.call.outputs.begin(), c.call.outputs.end(),
-                                      [&](TensorId id) { return wanted_.count(id) != 0; });
-      if (!needed) continue;
+      if (!is_forward_here(c) || c.call.side_effect || !makes_wanted(c)) continue;
       DraftCall copy = c;
       copy.pass = Pass::kRecompute;
       rename(copy.call.inputs);
-      for (TensorId& id : copy.call.outputs) {
-        if (id != kNoTensor) id = clone(id);
+      rename(copy.call.accumulated);
+      for (size_t k = 0; k < copy.call.outputs.size(); ++k) {
+        TensorId& id = copy.call.outputs[k];
+        if (id == kNoTensor) continue;
+        id = clone(id);
+        if (copy.call.accumulated[k] != kNoTensor) draft_.share(id, copy.call.accumulated[k]);
       }
       again.push_back(std::move(copy));
     }
@@ -97,9 +112,19 @@ class LayerRecompute {
     return made;
   }
 
-  void rename(std::vector<TensorId>& ids) const {
+  void rename(std::vector<TensorId>& ids) {
     for (TensorId& id : ids) {
-      if (const auto at = clones_.find(id); at != clones_.end()) id = at->second;
+      if (id == kNoTensor) continue;
+      if (const auto at = clones_.find(id); at != clones_.end()) {
+        id = at->second;
+      } else if (made_.count(id) == 0) {
+        // A view of something that was made again.
+        const auto owner = clones_.find(draft_.owner(id));
+        if (owner == clones_.end()) continue;
+        const TensorId target = owner->second;
+        id = clone(id);
+        draft_.share(id, target);
+      }
     }
   }
 
@@ -107,6 +132,7 @@ class LayerRecompute {
   std::vector<DraftCall>& body_;
   int layer_;
   std::set<TensorId> made_, leaving_, wanted_;
+  std::map<TensorId, std::vector<TensorId>> made_in_;  // by the owner of the buffer
   std::map<TensorId, TensorId> clones_;
 };
 

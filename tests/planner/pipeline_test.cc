@@ -72,6 +72,28 @@ RC_GTEST_PROP(Pipeline, EveryStageVerifies, ()) {
   }
 }
 
+RC_GTEST_PROP(Pipeline, EveryCombinationOfSplitsVerifies, ()) {
+  const int pp = *rc::gen::inRange(1, 4);
+  const int layers = pp + *rc::gen::inRange(0, 3);
+  PipelineCase c = pipeline(layers, pp, *rc::gen::inRange(1, 5), "1f1b");
+  c.model =
+      testing::random_transformer(*rc::gen::element<std::string>("gpt2-tiny", "llama-tiny"), layers,
+                                  4, 2 * *rc::gen::inRange(1, 5), *rc::gen::inRange(20, 80));
+  c.strategy.tp = *rc::gen::element(1, 2, 4);
+  c.strategy.sequence_parallel = c.strategy.tp > 1 && *rc::gen::arbitrary<bool>();
+  c.strategy.dp = *rc::gen::inRange(1, 3);
+  c.strategy.zero = c.strategy.dp > 1 ? *rc::gen::inRange(0, 4) : 0;
+  c.job.global_batch *= c.strategy.dp;
+  c.job.eval_batches = *rc::gen::inRange(0, 2);
+  for (Recompute& one : c.strategy.recompute) {
+    one = *rc::gen::element(Recompute::kNone, Recompute::kFull);
+  }
+  for (const StepProgram& program : lower_stages(c.model, c.job, c.strategy, {})) {
+    const std::vector<Violation> violations = verify(program);
+    RC_ASSERT((violations.empty() ? "" : violations.front().message) == "");
+  }
+}
+
 TEST(Pipeline, StagesKeepAsManyMicroBatchesAsTheScheduleSays) {
   for (const int64_t m : {1, 3, 4, 9}) {
     const auto one_f_one_b = pipeline(4, 4, m, "1f1b");
