@@ -93,7 +93,7 @@ void refuse_what_is_only_planned(const Strategy& strategy) {
   const std::string reason = why_not_runnable(strategy);
   if (reason.empty()) return;
   throw bad_input(fmt::format("the plan cannot be run: {}", reason),
-                  "plan it with `plimsoll plan`; to train, leave --zero and --pp out");
+                  "plan it with `plimsoll plan`; to train, leave --tp, --pp and --zero out");
 }
 
 std::string prepare_run_directory(const TrainArguments& a, TrainOptions& options) {

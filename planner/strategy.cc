@@ -38,6 +38,9 @@ std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) 
 }
 
 std::string why_not_runnable(const Strategy& strategy) {
+  if (strategy.tp > 1) {
+    return "tensor parallelism gathers and scatters, and the executor only sums over ranks";
+  }
   if (strategy.pp > 1) {
     return fmt::format(
         "{} pipeline stages exchange messages, and the executor only sums over ranks", strategy.pp);
