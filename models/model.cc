@@ -259,7 +259,10 @@ Graph smallest_graph(const ModelSpec& spec) {
 int64_t count_parameters(const ModelSpec& spec) { return smallest_graph(spec).num_parameters(); }
 
 int64_t active_parameters(const ModelSpec& spec) {
-  const Graph graph = smallest_graph(spec);
+  return active_parameters(smallest_graph(spec), spec);
+}
+
+int64_t active_parameters(const Graph& graph, const ModelSpec& spec) {
   int64_t sum = 0;
   for (const TensorId id : graph.parameters()) {
     const Tensor& tensor = graph.tensor(id);

@@ -114,6 +114,8 @@ struct BuildOptions {
 // Those that one token meets: of routed experts, the chosen ones. Embedding and head are counted.
 // FLOPs of a mixture of experts are reported by this number: 6 active a token.
 [[nodiscard]] int64_t active_parameters(const ModelSpec& spec);
+// The same of a graph of the model.
+[[nodiscard]] int64_t active_parameters(const Graph& graph, const ModelSpec& spec);
 
 // The width h of attention's 12 L s h FLOPs a token: heads times head size, or with different
 // sizes of keys and values their mean.

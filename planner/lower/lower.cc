@@ -36,7 +36,8 @@ double pass_flops(const StepProgram& program, bool forward_alone) {
 }
 
 void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
-                 const Strategy& strategy, const DeviceFacts& device, int64_t num_parameters) {
+                 const Strategy& strategy, const DeviceFacts& device, int64_t num_parameters,
+                 int64_t num_active_parameters) {
   Header& header = program.header;
   header.model = model.name;
   header.coordinates.dp_size = strategy.dp;
@@ -53,7 +54,8 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   // A vision model's convention counts the FLOPs of the stage itself, a transformer's are shared.
   const int sharers = job.seq > 0 ? strategy.num_ranks() : strategy.dp;
   header.model_flops =
-      model_flops(model, job, pass_flops(program, true) / samples_a_rank) / sharers;
+      model_flops(model, job, num_active_parameters, pass_flops(program, true) / samples_a_rank) /
+      sharers;
   header.hardware_flops = pass_flops(program, false);
   Attributes& facts = header.hyperparameters;
   facts.set("parameters", num_parameters);
@@ -75,12 +77,13 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
 
 }  // namespace
 
-double model_flops(const ModelSpec& model, const Job& job, double forward_flops_a_sample) {
+double model_flops(const ModelSpec& model, const Job& job, int64_t num_active_parameters,
+                   double forward_flops_a_sample) {
   const auto batch = static_cast<double>(job.global_batch);
   switch (model.objective) {
     case Objective::kNextToken:
     case Objective::kMaskedToken: {
-      const double per_token = 6.0 * static_cast<double>(active_parameters(model)) +
+      const double per_token = 6.0 * static_cast<double>(num_active_parameters) +
                                12.0 * static_cast<double>(model.layers) *
                                    static_cast<double>(job.seq) *
                                    static_cast<double>(attention_width(model));
@@ -93,34 +96,42 @@ double model_flops(const ModelSpec& model, const Job& job, double forward_flops_
   return 0;
 }
 
-namespace {
+StageLowering::StageLowering(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                             const DeviceFacts& device)
+    : model_(model), job_(job), strategy_(strategy), device_(device) {
+  check_job(model, job);
+  check_strategy(model, job, strategy);
+  const ShardOptions shares{.tp = strategy.tp, .sequence_parallel = strategy.sequence_parallel};
+  const auto of_rank = [&](Graph graph) {
+    return strategy.tp == 1 ? std::move(graph) : shard(graph, shares);
+  };
+  Graph training = build_model(model, build_options(job, strategy, true));
+  num_parameters_ = training.num_parameters();
+  num_active_parameters_ = active_parameters(training, model);
+  training_.emplace(of_rank(std::move(training)));
+  if (job.eval_batches > 0) {
+    evaluation_.emplace(of_rank(build_model(model, build_options(job, strategy, false))));
+  }
+}
 
-// The whole model's graphs, from which each stage takes its part.
-struct WholeGraphs {
-  Graph training;  // of one tensor-parallel rank
-  std::optional<Graph> evaluation;
-  int64_t num_parameters = 0;  // of the whole model
-};
-
-StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& strategy,
-                        const DeviceFacts& device, const WholeGraphs& whole, int stage,
-                        const PassObserver& observer) {
-  const StageBounds bounds = stage_bounds(model, strategy);
+StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) const {
+  const Strategy& strategy = strategy_;
+  const StageBounds bounds = stage_bounds(model_, strategy);
   const auto part_of = [&](const Graph& graph) {
     return strategy.pp == 1 ? graph : take_stage(graph, bounds, stage);
   };
-  const Graph graph = part_of(whole.training);
+  const Graph graph = part_of(*training_);
   lowering::Draft draft;
-  draft.model = &model;
-  draft.job = &job;
+  draft.model = &model_;
+  draft.job = &job_;
   draft.strategy = &strategy;
   draft.stage = stage;
   const auto done = [&](const char* pass) {
     if (observer) observer(pass, lowering::to_program(draft));
   };
   lowering::declare_persistent(draft, graph);
-  if (strategy.pp > 1) lowering::mark_shared(draft, shared_parameters(whole.training, bounds));
-  const TrainingGraph training = differentiate(graph, job.gradient_type);
+  if (strategy.pp > 1) lowering::mark_shared(draft, shared_parameters(*training_, bounds));
+  const TrainingGraph training = differentiate(graph, job_.gradient_type);
   lowering::add_micro_batch(draft, training, "step");
   done("micro-batch");
   lowering::add_recompute(draft, "step");
@@ -137,15 +148,15 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
   done("update");
   // With several ranks every step measures the noise; on one, its micro-batches do in a phase of
   // their own, because that takes a second set of gradients.
-  if (job.measure_noise && strategy.num_ranks() == 1 && draft.num_microbatches() > 1) {
+  if (job_.measure_noise && strategy.num_ranks() == 1 && draft.num_microbatches() > 1) {
     lowering::add_micro_batch(draft, training, "step_noise");
     lowering::add_recompute(draft, "step_noise");
     lowering::add_measured_accumulation(draft, "step_noise");
     lowering::add_update(draft, "step_noise");
     done("noise");
   }
-  if (whole.evaluation) {
-    lowering::add_evaluation(draft, forward_only(part_of(*whole.evaluation)));
+  if (evaluation_) {
+    lowering::add_evaluation(draft, forward_only(part_of(*evaluation_)));
     done("evaluation");
   }
   if (strategy.zero >= 3) {
@@ -160,43 +171,30 @@ StepProgram lower_stage(const ModelSpec& model, const Job& job, const Strategy& 
   lowering::order_streams(draft);
   done("schedule");
   StepProgram program = lowering::to_program(draft);
-  fill_header(program, model, job, strategy, device, whole.num_parameters);
+  fill_header(program, model_, job_, strategy, device_, num_parameters_, num_active_parameters_);
   program.header.coordinates.pp = stage;
   program.header.rank = stage * strategy.dp * strategy.tp;
+  return program;
+}
+
+StepProgram StageLowering::placed(int stage, const PassObserver& observer) const {
+  StepProgram program = unplaced(stage, observer);
   place_buffers(program);
   if (observer) observer("placement", program);
   return program;
 }
 
-WholeGraphs build_graphs(const ModelSpec& model, const Job& job, const Strategy& strategy) {
-  check_job(model, job);
-  check_strategy(model, job, strategy);
-  const ShardOptions shares{.tp = strategy.tp, .sequence_parallel = strategy.sequence_parallel};
-  const auto of_rank = [&](Graph graph) {
-    return strategy.tp == 1 ? std::move(graph) : shard(graph, shares);
-  };
-  Graph training = build_model(model, build_options(job, strategy, true));
-  const int64_t num_parameters = training.num_parameters();
-  WholeGraphs whole{of_rank(std::move(training)), std::nullopt, num_parameters};
-  if (job.eval_batches > 0) {
-    whole.evaluation = of_rank(build_model(model, build_options(job, strategy, false)));
-  }
-  return whole;
-}
-
-}  // namespace
-
 StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,
                   const DeviceFacts& device, const PassObserver& observer) {
-  return lower_stage(model, job, strategy, device, build_graphs(model, job, strategy), 0, observer);
+  return StageLowering(model, job, strategy, device).placed(0, observer);
 }
 
 std::vector<StepProgram> lower_stages(const ModelSpec& model, const Job& job,
                                       const Strategy& strategy, const DeviceFacts& device) {
-  const WholeGraphs whole = build_graphs(model, job, strategy);
+  const StageLowering lowering(model, job, strategy, device);
   std::vector<StepProgram> programs;
   for (int stage = 0; stage < strategy.pp; ++stage) {
-    programs.push_back(lower_stage(model, job, strategy, device, whole, stage, {}));
+    programs.push_back(lowering.placed(stage));
   }
   return programs;
 }

@@ -7,6 +7,7 @@
 #include "program/program.h"
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,28 @@ struct DeviceFacts {
 
 // Called with each pass's name and the program as it stands after it.
 using PassObserver = std::function<void(const std::string& pass, const StepProgram& program)>;
+
+// Lowers the stages of one strategy, whose graphs are built once. Model, job and strategy must
+// outlive it; its functions may be called from several threads at once.
+class StageLowering {
+ public:
+  // Throws Error (exit 2) when the strategy does not suit model and job.
+  StageLowering(const ModelSpec& model, const Job& job, const Strategy& strategy,
+                const DeviceFacts& device);
+  // The program of the stage's first data-parallel rank; without offsets, or with them.
+  [[nodiscard]] StepProgram unplaced(int stage, const PassObserver& observer = {}) const;
+  [[nodiscard]] StepProgram placed(int stage, const PassObserver& observer = {}) const;
+
+ private:
+  const ModelSpec& model_;
+  const Job& job_;
+  const Strategy& strategy_;
+  DeviceFacts device_;
+  std::optional<Graph> training_;  // of the whole model, of one tensor-parallel rank
+  std::optional<Graph> evaluation_;
+  int64_t num_parameters_ = 0;  // of the whole model
+  int64_t num_active_parameters_ = 0;
+};
 
 // The placed program of the first pipeline stage's first rank. Ranks of a data-parallel group
 // differ in their header alone, see `for_rank`. Throws Error (exit 2) when the strategy does not
@@ -36,8 +59,9 @@ using PassObserver = std::function<void(const std::string& pass, const StepProgr
 [[nodiscard]] StepProgram for_rank(const StepProgram& program, int rank);
 
 // FLOPs of one step of the whole job by the convention of D6: (6 N + 12 L s h) a token for
-// transformers, with the parameters that a token meets; three times the forward's for other models.
+// transformers, with the parameters N that a token meets; three times the forward's for other
+// models.
 [[nodiscard]] double model_flops(const ModelSpec& model, const Job& job,
-                                 double forward_flops_a_sample);
+                                 int64_t num_active_parameters, double forward_flops_a_sample);
 
 }  // namespace plimsoll

@@ -172,7 +172,8 @@ TEST(Lower, EveryPassLeavesAProgramThatCanBeLookedAt) {
 TEST(Lower, ModelFlopsFollowTheConvention) {
   const ModelSpec model = load_model("gpt2");
   Job job = small_job(2, 1024);
-  EXPECT_DOUBLE_EQ(model_flops(model, job, 0), 2048.0 * (6.0 * 124439808 + 12.0 * 12 * 1024 * 768));
+  EXPECT_DOUBLE_EQ(model_flops(model, job, active_parameters(model), 0),
+                   2048.0 * (6.0 * 124439808 + 12.0 * 12 * 1024 * 768));
 }
 
 TEST(Lower, WhatThisVersionDoesNotSplitIsRefused) {
