@@ -37,6 +37,7 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
     call.call.attributes.set("index", index++);
     const double share = share_of_norm(draft, draft.at(trained.parameter).tensor);
     if (share != 1) call.call.attributes.set("scale", share);
+    call.call.layer = draft.at(gradient).tensor.layer;
     call.call.flops = 2.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
     if (own_part) touch_own_part(draft, call, trained.parameter);
     segment.body.push_back(std::move(call));

@@ -1,0 +1,14 @@
+// Times of one stage's segments and messages, read off its program.
+#pragma once
+
+#include "costmodel/cluster.h"
+#include "planner/stage_form.h"
+#include "program/program.h"
+
+namespace plimsoll {
+
+// Of the phase "step", with the models that plans are simulated with. What no segment of the
+// program has is 0.
+[[nodiscard]] StageTimes stage_times(const StepProgram& program, const Cluster& cluster);
+
+}  // namespace plimsoll
