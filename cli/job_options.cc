@@ -54,9 +54,9 @@ void add_job_options(CLI::App& command, JobArguments& a) {
       ->group(pins);
   command.add_option("--schedule", a.pins.schedule, "pipeline schedule")->group(pins);
   command.add_option("--interleave", a.pins.interleave, "model chunks a stage")->group(pins);
-  command.add_option("--recompute", a.recompute, "none or full")
+  command.add_option("--recompute", a.recompute, "none, selective or full")
       ->group(pins)
-      ->check(CLI::IsMember({"none", "full"}));
+      ->check(CLI::IsMember({"none", "selective", "full"}));
   command.add_option("--attention", a.pins.attention, "flash or naive")
       ->group(pins)
       ->check(CLI::IsMember({"flash", "naive"}));
@@ -120,9 +120,7 @@ Request resolve(const std::string& model, const std::string& cluster, const JobA
   job.eval_batches = kEvalBatches;
   check_job(request.model, job);
   request.pins = a.pins;
-  if (!a.recompute.empty()) {
-    request.pins.recompute = a.recompute == "full" ? Recompute::kFull : Recompute::kNone;
-  }
+  if (!a.recompute.empty()) request.pins.recompute = parse_recompute(a.recompute);
   request.objective = parse_objective(a.objective);
   request.memory_limit_bytes = !a.memory_limit.empty()
                                    ? parse_size(a.memory_limit, "--memory-limit")

@@ -23,7 +23,7 @@ struct JobArguments {
          clip = 1.0, dropout = 0;
   std::string decay = "matrices";
   Pins pins;
-  std::string recompute;  // "none" or "full", empty: searched
+  std::string recompute;  // none, selective or full; empty: searched
   bool exhaustive = false;
 };
 

@@ -71,7 +71,7 @@ Profile parse_profile(std::string_view name, std::string_view text, std::string_
   profile.title = root.word("title");
   profile.source = root.word("source");
   profile.attention = root.word("attention", {"flash", "naive"});
-  profile.selective_ops = root.words("selective_ops", {"attention"});
+  profile.selective_ops = root.words("selective_ops", {"attention", "mla_attention"});
   profile.save_rules = {.store_dropout_mask = save.flag("dropout_mask"),
                         .store_softmax_dropout = save.flag("softmax_dropout")};
   profile.half = read_states(states.table("half", state_keys));

@@ -95,9 +95,11 @@ Option AdvisorContext::option(const Configuration& configuration, int64_t limit_
   option.saved_bytes = base.predicted.peak_bytes - predicted.peak_bytes;
   option.price = predicted.step_seconds / base.predicted.step_seconds - 1;
   // Where the explained one does not fit, a change of recompute is the least that does, and the
-  // search comes to the same; where it fits, the search would recompute less.
+  // search comes to the same; where it fits, the search would recompute less. It mixes full
+  // recompute with none alone.
   option.searchable = !is_partial(configuration.strategy) ||
                       (!base.fits(limit_bytes) &&
+                       configuration.strategy.num_recomputed(Recompute::kSelective) == 0 &&
                        configuration.strategy.recompute != base.configuration.strategy.recompute);
   if (configuration.strategy.zero >= 2) {
     // Prefetch is no pin: the search takes the faster form that fits.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 
 namespace plimsoll {
 
@@ -18,8 +19,8 @@ std::vector<int64_t> divisors(int64_t n) {
 }
 
 bool is_partial(const Strategy& strategy) {
-  const int count = strategy.num_recomputed();
-  return count != 0 && count != static_cast<int>(strategy.recompute.size());
+  const std::vector<Recompute>& kinds = strategy.recompute;
+  return std::adjacent_find(kinds.begin(), kinds.end(), std::not_equal_to<>()) != kinds.end();
 }
 
 namespace {
@@ -58,12 +59,30 @@ Settings extreme_micro_batches(const ModelSpec& /*model*/, const Configuration& 
   return {micro_batch_of(1), micro_batch_of(share(now))};
 }
 
-// Recompute: the first k layers, whose backward comes last.
+// Selective recompute: the core of attention is made again in layers that kept it.
 
-Setting recompute_of(int64_t layers, int64_t count) {
-  return [layers, count](Configuration& c) {
-    c.strategy.recompute.assign(static_cast<size_t>(layers), Recompute::kNone);
-    std::fill_n(c.strategy.recompute.begin(), count, Recompute::kFull);
+Settings selective_recompute(const ModelSpec& model, const Configuration& now) {
+  if (model.heads == 0 || now.strategy.num_recomputed(Recompute::kNone) == 0) return {};
+  return {[](Configuration& c) {
+    std::replace(c.strategy.recompute.begin(), c.strategy.recompute.end(), Recompute::kNone,
+                 Recompute::kSelective);
+  }};
+}
+
+std::string selective_text(const ModelSpec& model, const Configuration& c) {
+  const int count = c.strategy.num_recomputed(Recompute::kSelective);
+  if (count == 0) return "attention's core kept";
+  if (count == model.layers) return "selective recompute";
+  return fmt::format("selective recompute of {} of {} layers", count, model.layers);
+}
+
+// Recompute: the first k layers, whose backward comes last. The others keep what they keep.
+
+Setting recompute_of(int64_t count) {
+  return [count](Configuration& c) {
+    std::vector<Recompute>& kinds = c.strategy.recompute;
+    std::replace(kinds.begin(), kinds.end(), Recompute::kFull, Recompute::kNone);
+    std::fill_n(kinds.begin(), count, Recompute::kFull);
   };
 }
 
@@ -77,24 +96,31 @@ std::string recompute_text(const ModelSpec& model, const Configuration& c) {
 Settings more_recompute(const ModelSpec& model, const Configuration& now) {
   Settings settings;
   for (int64_t k = now.strategy.num_recomputed() + 1; k <= model.layers; ++k) {
-    settings.push_back(recompute_of(model.layers, k));
+    settings.push_back(recompute_of(k));
   }
   return settings;
 }
 
 Settings extreme_recompute(const ModelSpec& model, const Configuration& /*now*/) {
-  return {recompute_of(model.layers, model.layers), recompute_of(model.layers, 0)};
+  return {recompute_of(model.layers), [](Configuration& c) {
+            std::fill(c.strategy.recompute.begin(), c.strategy.recompute.end(), Recompute::kNone);
+          }};
+}
+
+// Of all layers. Precondition: not is_partial.
+Recompute uniform_recompute(const Strategy& strategy) {
+  return strategy.recompute.empty() ? Recompute::kNone : strategy.recompute.front();
 }
 
 void pin_recompute(Pins& pins, const Configuration& c) {
   pins.recompute.reset();
   if (is_partial(c.strategy)) return;
-  pins.recompute = c.strategy.num_recomputed() == 0 ? Recompute::kNone : Recompute::kFull;
+  pins.recompute = uniform_recompute(c.strategy);
 }
 
 std::string recompute_flag(const ModelSpec& model, const Configuration& c) {
   if (model.layers == 0 || is_partial(c.strategy)) return "";
-  return fmt::format("--recompute {}", c.strategy.num_recomputed() == 0 ? "none" : "full");
+  return fmt::format("--recompute {}", recompute_name(uniform_recompute(c.strategy)));
 }
 
 // Attention that never stores the scores.
@@ -276,6 +302,17 @@ std::vector<Dimension> make_dimensions() {
            [](const ModelSpec& /*model*/, const Configuration& c) {
              return fmt::format("--micro-batch {}", c.strategy.micro_batch);
            }});
+  // Pinned, released and written by the next dimension: both are one field of the strategy.
+  table.push_back({.key = "selective_recompute",
+                   .title = "selective recompute",
+                   .text = selective_text,
+                   .stronger = selective_recompute,
+                   .extremes = nothing,
+                   .reset = leave,
+                   .is_pinned = [](const Pins& pins) { return pins.recompute.has_value(); },
+                   .option = "--recompute",
+                   .flag = [](const ModelSpec& /*model*/,
+                              const Configuration& /*c*/) { return std::string(); }});
   table.push_back({.key = "recompute",
                    .title = "recompute",
                    .text = recompute_text,

@@ -12,21 +12,11 @@ bool has(const List& list, const Value& value) {
   return std::find(list.begin(), list.end(), value) != list.end();
 }
 
-std::string_view recompute_word(Recompute recompute) {
-  switch (recompute) {
-    case Recompute::kNone:
-      return "none";
-    case Recompute::kFull:
-      return "full";
-  }
-  return "?";
-}
-
 std::string recompute_not_run(const Profile& profile, const Strategy& strategy) {
   const auto& kinds = strategy.recompute;
   for (const Recompute kind : kinds) {
-    if (!has(profile.runs.recompute, recompute_word(kind))) {
-      return fmt::format("no recompute '{}'", recompute_word(kind));
+    if (!has(profile.runs.recompute, recompute_name(kind))) {
+      return fmt::format("no recompute '{}'", recompute_name(kind));
     }
   }
   const bool mixed =

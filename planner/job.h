@@ -31,6 +31,9 @@ struct Job {
 
   int64_t eval_batches = 0;    // global batches of one evaluation; 0: no evaluation phase
   bool measure_noise = false;  // on one rank: a phase that measures the gradient noise
+
+  // The profile (costmodel/profile.h) that says what is saved, kept and made again.
+  std::string framework = "plimsoll";
   friend bool operator==(const Job&, const Job&) = default;
 };
 

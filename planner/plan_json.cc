@@ -102,14 +102,13 @@ Json job_json(const Job& job) {
           {"clip", job.clip},
           {"dropout", job.dropout},
           {"eval_batches", job.eval_batches},
-          {"measure_noise", job.measure_noise}};
+          {"measure_noise", job.measure_noise},
+          {"framework", job.framework}};
 }
 
 Json strategy_json(const Strategy& s) {
   Json layers = Json::array();
-  for (const Recompute one : s.recompute) {
-    layers.push_back(one == Recompute::kFull ? "full" : "none");
-  }
+  for (const Recompute one : s.recompute) layers.push_back(recompute_name(one));
   return {{"dp", s.dp},
           {"tp", s.tp},
           {"pp", s.pp},
@@ -344,6 +343,7 @@ Job read_job(const Reader& json) {
   json.get("dropout", job.dropout);
   json.get("eval_batches", job.eval_batches);
   json.get("measure_noise", job.measure_noise);
+  json.get("framework", job.framework);
   if (job.eval_batches < 0) throw json.fail("eval_batches", "is negative");
   return job;
 }
@@ -366,9 +366,9 @@ Strategy read_strategy(const Reader& json, const ModelSpec& model) {
   json.get("loss_chunks", s.loss_chunks);
   json.get("rank_order", s.rank_order);
   const auto word_of = [&](const Json& value) {
-    if (value == "none") return Recompute::kNone;
-    if (value == "full") return Recompute::kFull;
-    throw json.fail("recompute", "is neither none nor full");
+    const auto kind = value.is_string() ? parse_recompute(value.get<std::string>()) : std::nullopt;
+    if (!kind) throw json.fail("recompute", "is none of none, selective and full");
+    return *kind;
   };
   const Json& recompute = json.at("recompute");
   if (recompute.is_array()) {

@@ -293,7 +293,7 @@ class Search {
     for (size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
       const int64_t layers = bounds[stage + 1] - bounds[stage];
       std::fill_n(strategy.recompute.begin() + bounds[stage], std::min(count, layers),
-                  Recompute::kFull);
+                  pins_.recompute.value_or(Recompute::kFull));
     }
   }
 

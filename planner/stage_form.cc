@@ -129,7 +129,7 @@ StageForm::StageForm(const ModelSpec& model, const Cluster& cluster, const Job& 
   for (size_t run = 0; run < base.runs.size(); ++run) {
     if (base.runs[run].count == kMostLayers) grown_runs_.push_back(run);
   }
-  PLIMSOLL_CHECK(grown_runs_.size() <= 2, "{} runs of many layers", grown_runs_.size());
+  PLIMSOLL_CHECK(grown_runs_.size() <= kMostLongRuns, "{} runs of many layers", grown_runs_.size());
   const auto sample = [&](std::optional<size_t> run, bool ahead) {
     StageShape shape = base;
     if (run) ++shape.runs[*run].count;

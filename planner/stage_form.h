@@ -26,6 +26,8 @@ namespace plimsoll {
 inline constexpr int64_t kMostLayers = 4;  // of a run
 inline constexpr int64_t kMostAhead = 3;
 inline constexpr int64_t kMostSteady = 3;
+// Runs of at least kMostLayers in a stage: one for each kind of recompute.
+inline constexpr size_t kMostLongRuns = 3;
 
 // Seconds of one stage with its messages there when asked for and free to leave: what a step takes
 // at least is made of these (planner/step_bound.h). Forward parts are of a micro-batch that runs
@@ -72,8 +74,8 @@ class StageForm {
   [[nodiscard]] StageTimes times(const StageShape& shape) const;
 
  private:
-  // Runs of layers at their bound, at most two; micro-batches ahead; the products of both.
-  static constexpr size_t kMaxGrowths = 5;
+  // Runs of layers at their bound; micro-batches ahead; the products of both.
+  static constexpr size_t kMaxGrowths = 2 * kMostLongRuns + 1;
   using Growth = std::array<int64_t, kMaxGrowths>;
 
   // Live bytes at an instruction of the base, and what each step beyond it adds.
@@ -99,8 +101,8 @@ class StageForm {
   StageTimes times_{};
   int64_t norm_terms_ = 0;  // elements of such a buffer
   // For each grown run.
-  std::array<StageTimes, 2> time_growth_{};
-  std::array<int64_t, 2> norm_terms_growth_{};
+  std::array<StageTimes, kMostLongRuns> time_growth_{};
+  std::array<int64_t, kMostLongRuns> norm_terms_growth_{};
 };
 
 // Forms of one strategy's setting (all but pipeline, stage bounds and recompute), made when first

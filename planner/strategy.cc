@@ -7,15 +7,38 @@
 
 namespace plimsoll {
 
-int Strategy::num_recomputed() const {
-  return static_cast<int>(std::count(recompute.begin(), recompute.end(), Recompute::kFull));
+std::string_view recompute_name(Recompute recompute) {
+  switch (recompute) {
+    case Recompute::kNone:
+      return "none";
+    case Recompute::kSelective:
+      return "selective";
+    case Recompute::kFull:
+      return "full";
+  }
+  return "?";
+}
+
+std::optional<Recompute> parse_recompute(std::string_view name) {
+  for (const Recompute kind : {Recompute::kNone, Recompute::kSelective, Recompute::kFull}) {
+    if (recompute_name(kind) == name) return kind;
+  }
+  return std::nullopt;
+}
+
+int Strategy::num_recomputed(Recompute kind) const {
+  return static_cast<int>(std::count(recompute.begin(), recompute.end(), kind));
 }
 
 std::string Strategy::recompute_text() const {
-  const int count = num_recomputed();
-  if (count == 0) return "none";
-  if (count == static_cast<int>(recompute.size())) return "full";
-  return fmt::format("full on {} of {} layers", count, recompute.size());
+  std::string text;
+  for (const Recompute kind : {Recompute::kFull, Recompute::kSelective}) {
+    const int count = num_recomputed(kind);
+    if (count == 0) continue;
+    if (count == static_cast<int>(recompute.size())) return std::string(recompute_name(kind));
+    text += fmt::format("{}{} on {}", text.empty() ? "" : ", ", recompute_name(kind), count);
+  }
+  return text.empty() ? "none" : fmt::format("{} of {} layers", text, recompute.size());
 }
 
 std::string Strategy::text(const Job& job) const {

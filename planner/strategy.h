@@ -5,12 +5,19 @@
 #include "planner/job.h"
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace plimsoll {
 
-enum class Recompute : uint8_t { kNone, kFull };
+// What of a layer's forward runs again before its backward: nothing, the ops that the framework's
+// profile names (the core of attention: Korthikanti et al. 2022, section 5), or all of it.
+enum class Recompute : uint8_t { kNone, kSelective, kFull };
+[[nodiscard]] std::string_view recompute_name(Recompute recompute);
+// Nothing when the word is none of none, selective and full.
+[[nodiscard]] std::optional<Recompute> parse_recompute(std::string_view name);
 
 struct Strategy {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
@@ -29,8 +36,9 @@ struct Strategy {
   std::vector<std::string> rank_order = {"tp", "cp", "ep", "dp", "pp"};
 
   [[nodiscard]] int num_ranks() const { return dp * tp * pp * cp * ep; }
-  [[nodiscard]] int num_recomputed() const;
-  // "none", "full", or "full x 3 of 12" when some layers are recomputed.
+  // Layers of that kind of recompute.
+  [[nodiscard]] int num_recomputed(Recompute kind = Recompute::kFull) const;
+  // "none", "selective", "full", or "selective on 3 of 12 layers" where layers differ.
   [[nodiscard]] std::string recompute_text() const;
   // "dp 2 · micro-batch 4 x 8 steps · recompute full"
   [[nodiscard]] std::string text(const Job& job) const;

@@ -26,6 +26,7 @@ Json configuration_json(const Configuration& c) {
           {"micro_batch", s.micro_batch},
           {"accumulation", accumulation_steps(s, c.job)},
           {"recomputed_layers", s.num_recomputed()},
+          {"selective_layers", s.num_recomputed(Recompute::kSelective)},
           {"attention", s.attention},
           {"loss_chunks", s.loss_chunks},
           {"zero", s.zero},

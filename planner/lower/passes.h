@@ -20,7 +20,8 @@ void mark_shared(Draft& draft, const std::vector<std::string>& names);
 void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string& phase);
 
 // Layers marked for recompute run their forward again before their backward, from the tensors that
-// come from outside the layer. Needs: the micro-batch segment. Leaves: the same values, bit for
+// come from outside the layer; those marked selective, the ops that the job's framework names,
+// whose results stay kept. Needs: the micro-batch segment. Leaves: the same values, bit for
 // bit.
 void add_recompute(Draft& draft, const std::string& phase);
 

@@ -1,4 +1,5 @@
-// Recompute: a layer's forward runs again before its backward.
+// Recompute: a layer's forward, or chosen ops of it, run again before their backward.
+#include "costmodel/profile.h"
 #include "planner/lower/passes.h"
 
 #include <algorithm>
@@ -9,22 +10,24 @@ namespace plimsoll::lowering {
 
 namespace {
 
-// The forward calls of a layer whose results its backward needs, as copies on new tensors.
+// The forward calls of a layer whose results its backward needs, as copies on new tensors: all of
+// them, or those of the ops named in `chosen`.
 class LayerRecompute {
  public:
-  LayerRecompute(Draft& draft, DraftSegment& segment, int layer)
-      : draft_(draft), body_(segment.body), layer_(layer) {}
+  LayerRecompute(Draft& draft, DraftSegment& segment, int layer,
+                 const std::vector<std::string>* chosen = nullptr)
+      : draft_(draft), body_(segment.body), layer_(layer), chosen_(chosen) {}
 
   void run() {
-    const auto first = std::find_if(body_.begin(), body_.end(), [&](const DraftCall& c) {
-      return c.pass == Pass::kBackward && c.call.layer == layer_;
-    });
-    if (first == body_.end()) return;
     find_made();
     find_wanted();
+    const auto first = std::find_if(body_.begin(), body_.end(), [&](const DraftCall& c) {
+      return is_backward_here(c) && (chosen_ == nullptr || reads_wanted(c));
+    });
+    if (first == body_.end()) return;
     std::vector<DraftCall> again = copy_calls();
-    for (DraftCall& call : body_) {
-      if (call.pass == Pass::kBackward && call.call.layer == layer_) rename(call.call.inputs);
+    for (auto call = first; call != body_.end(); ++call) {
+      if (is_backward_here(*call)) rename(call->call.inputs);
     }
     body_.insert(first, std::make_move_iterator(again.begin()),
                  std::make_move_iterator(again.end()));
@@ -32,10 +35,22 @@ class LayerRecompute {
 
  private:
   [[nodiscard]] bool is_forward_here(const DraftCall& c) const {
-    return c.pass == Pass::kForward && c.call.layer == layer_;
+    return c.pass == Pass::kForward && c.call.layer == layer_ &&
+           (chosen_ == nullptr ||
+            std::find(chosen_->begin(), chosen_->end(), c.call.kernel) != chosen_->end());
   }
 
-  // What the layer's forward makes and what of it leaves the layer: that is kept anyway.
+  [[nodiscard]] bool is_backward_here(const DraftCall& c) const {
+    return c.pass == Pass::kBackward && c.call.layer == layer_;
+  }
+
+  [[nodiscard]] bool reads_wanted(const DraftCall& c) const {
+    return std::any_of(c.call.inputs.begin(), c.call.inputs.end(),
+                       [&](TensorId id) { return wanted_.count(id) != 0; });
+  }
+
+  // What the layer's forward makes and what of it is kept anyway: what leaves the layer, and of a
+  // chosen op its result, which the next op saves.
   void find_made() {
     for (const DraftCall& c : body_) {
       if (!is_forward_here(c)) continue;
@@ -44,6 +59,7 @@ class LayerRecompute {
         made_.insert(id);
         made_in_[draft_.owner(id)].push_back(id);
       }
+      if (chosen_ != nullptr) leaving_.insert(c.call.outputs.front());
     }
     for (const DraftCall& c : body_) {
       if (c.call.layer == layer_) continue;
@@ -131,6 +147,7 @@ class LayerRecompute {
   Draft& draft_;
   std::vector<DraftCall>& body_;
   int layer_;
+  const std::vector<std::string>* chosen_;  // null: all
   std::set<TensorId> made_, leaving_, wanted_;
   std::map<TensorId, std::vector<TensorId>> made_in_;  // by the owner of the buffer
   std::map<TensorId, TensorId> clones_;
@@ -140,9 +157,13 @@ class LayerRecompute {
 
 void add_recompute(Draft& draft, const std::string& phase) {
   DraftSegment* segment = find_segment(draft.phase(phase), "micro-batches");
+  const std::vector<std::string>& selective = find_profile(draft.job->framework).selective_ops;
   for (size_t layer = 0; layer < draft.strategy->recompute.size(); ++layer) {
     switch (draft.strategy->recompute[layer]) {
       case Recompute::kNone:
+        break;
+      case Recompute::kSelective:
+        LayerRecompute(draft, *segment, static_cast<int>(layer), &selective).run();
         break;
       case Recompute::kFull:
         LayerRecompute(draft, *segment, static_cast<int>(layer)).run();

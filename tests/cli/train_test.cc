@@ -33,7 +33,7 @@ TEST(Train, MeasuredArenaIsThePredictedOneForEveryFamily) {
                             "vit-tiny", "mlp", "resnet-tiny"}) {
     for (const char* split :
          {"--micro-batch 4", "--micro-batch 2", "--micro-batch 2 --devices 2"}) {
-      for (const char* recompute : {"none", "full"}) {
+      for (const char* recompute : {"none", "selective", "full"}) {
         const std::string arguments = std::string(model) + " --steps 2 --global-batch 4 " + split +
                                       " --recompute " + recompute;
         SCOPED_TRACE(arguments);

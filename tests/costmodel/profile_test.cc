@@ -76,7 +76,7 @@ TEST(Profiles, PlimsollRunsWhatItsExecutorRuns) {
   const Profile& own = find_profile("plimsoll");
   EXPECT_EQ(own.runs.parallel, std::vector<std::string>{"dp"});
   EXPECT_EQ(own.runs.zero, std::vector<int64_t>{0});
-  EXPECT_EQ(own.runs.recompute, (std::vector<std::string>{"none", "full"}));
+  EXPECT_EQ(own.runs.recompute, (std::vector<std::string>{"none", "selective", "full"}));
   EXPECT_FALSE(own.save_rules.store_dropout_mask);
   EXPECT_EQ(own.attention, "flash");
   EXPECT_EQ(bytes_per_parameter(own, DType::kBF16).total(), 18);

@@ -89,10 +89,14 @@ TEST(Golden, OneDeviceWithAndWithoutRecompute) {
   Strategy strategy = strategy_of(1, 4);
   const std::vector<StepMetrics> plain = train_golden(strategy);
   expect_golden(plain);
-  strategy.recompute = {Recompute::kFull, Recompute::kFull};
-  const std::vector<StepMetrics> again = train_golden(strategy);
-  ASSERT_EQ(again.size(), plain.size());
-  for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(again[i].loss, plain[i].loss);  // to the bit
+  for (const auto& recompute : {std::vector{Recompute::kFull, Recompute::kFull},
+                                {Recompute::kSelective, Recompute::kSelective},
+                                {Recompute::kFull, Recompute::kSelective}}) {
+    strategy.recompute = recompute;
+    const std::vector<StepMetrics> again = train_golden(strategy);
+    ASSERT_EQ(again.size(), plain.size());
+    for (size_t i = 0; i < plain.size(); ++i) EXPECT_EQ(again[i].loss, plain[i].loss);
+  }
 }
 
 TEST(Golden, Accumulation) { expect_golden(train_golden(strategy_of(1, 1))); }

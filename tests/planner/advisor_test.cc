@@ -113,6 +113,13 @@ TEST(Advisor, ChangesOfAPinnedConfigurationAreTrueAndLeast) {
   EXPECT_TRUE(pair);
 }
 
+const LadderStep& step_of(const Advice& advice, std::string_view key) {
+  const auto at = std::find_if(advice.ladder.begin(), advice.ladder.end(),
+                               [&](const LadderStep& s) { return s.dimension->key == key; });
+  if (at == advice.ladder.end()) throw std::runtime_error("no such step");
+  return *at;
+}
+
 TEST(Advisor, LeastRecomputeIsTheSmallestNumberOfLayers) {
   AdviceRequest r = request_of("gpt2-tiny", "1xcpu", 4);
   r.model.layers = 6;
@@ -120,12 +127,10 @@ TEST(Advisor, LeastRecomputeIsTheSmallestNumberOfLayers) {
   r.pins.recompute = Recompute::kNone;
   r.pins.loss_chunks = 1;
   const Advice free = advise(r);
-  const LadderStep& whole = free.ladder[1];
-  ASSERT_EQ(whole.dimension->key, "recompute");
-  const int64_t least = whole.end->evaluated.predicted.peak_bytes;
+  const int64_t least = step_of(free, "recompute").end->evaluated.predicted.peak_bytes;
   r.memory_limit_bytes = (free.explained.predicted.peak_bytes + least) / 2;
   const Advice advice = advise(r);
-  const Option& fit = *advice.ladder[1].first_fit;
+  const Option& fit = *step_of(advice, "recompute").first_fit;
   const int count = fit.evaluated.configuration.strategy.num_recomputed();
   ASSERT_GT(count, 0);
   ASSERT_LT(count, 6);
@@ -249,11 +254,32 @@ TEST(Advisor, TricksInUseAreTold) {
   AdviceRequest r = request_of("gpt2-tiny", "1xcpu", 4);
   r.pins.attention = "naive";
   const Advice naive = advise(r);
-  EXPECT_EQ(naive.ladder[2].dimension->key, "attention");
-  ASSERT_TRUE(naive.ladder[2].end.has_value());
-  EXPECT_EQ(naive.ladder[2].end->evaluated.configuration.strategy.attention, "flash");
+  const LadderStep& flash = step_of(naive, "attention");
+  ASSERT_TRUE(flash.end.has_value());
+  EXPECT_EQ(flash.end->evaluated.configuration.strategy.attention, "flash");
   r.pins.attention.reset();
-  EXPECT_FALSE(advise(r).ladder[2].end.has_value());
+  EXPECT_FALSE(step_of(advise(r), "attention").end.has_value());
+}
+
+TEST(Advisor, SelectiveRecomputeIsAStepOfItsOwn) {
+  AdviceRequest r = request_of("gpt2-tiny", "1xcpu", 8);
+  r.model.layers = 6;
+  r.job.seq = 64;
+  r.pins.attention = "naive";
+  r.pins.recompute = Recompute::kNone;
+  r.pins.micro_batch = 8;
+  r.pins.loss_chunks = 1;
+  const Advice advice = advise(r);
+  const Option& selective = *step_of(advice, "selective_recompute").end;
+  EXPECT_GT(selective.saved_bytes, 0);
+  EXPECT_EQ(selective.flags.add, std::vector<std::string>{"--recompute selective"});
+  EXPECT_TRUE(selective.searchable);
+  const SearchResult found =
+      search(r.model, r.cluster, r.job, selective.pins, int64_t{1} << 40, SearchObjective::kTime);
+  EXPECT_EQ(found.best->predicted.peak_bytes, selective.evaluated.predicted.peak_bytes);
+  EXPECT_EQ(found.best->strategy.recompute_text(), "selective");
+  r.pins.recompute = Recompute::kSelective;
+  EXPECT_FALSE(step_of(advise(r), "selective_recompute").end.has_value());
 }
 
 TEST(Advisor, ContradictingPinsAreAnError) {

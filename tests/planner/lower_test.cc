@@ -96,6 +96,39 @@ TEST(Lower, FullRecomputeOfEightLayersNeedsUnderFourFifths) {
   EXPECT_LT(static_cast<double>(full.peak_bytes()), 0.8 * static_cast<double>(none.peak_bytes()));
 }
 
+// Of naive attention the probabilities are made again, [heads, seq, seq] of each sample and layer.
+TEST(Lower, SelectiveRecomputeKeepsAllButTheCoreOfAttention) {
+  ModelSpec model = load_model("gpt2-tiny");
+  model.layers = 8;
+  Strategy strategy = uniform(model, 2, Recompute::kNone);
+  strategy.attention = "naive";
+  const StepProgram none = lower(model, small_job(2, 64), strategy, {});
+  strategy.recompute.assign(8, Recompute::kSelective);
+  const StepProgram selective = lower(model, small_job(2, 64), strategy, {});
+  EXPECT_EQ(strategy.recompute_text(), "selective");
+  EXPECT_EQ(count_pass(selective, Pass::kRecompute), 8);
+  for (const Instruction& instruction : step_segment(selective, "micro-batches").body) {
+    EXPECT_TRUE(instruction.pass != Pass::kRecompute || instruction.op == "attention");
+  }
+  const auto kept = [](const StepProgram& program) {
+    std::set<int> made;
+    std::set<int> read;
+    for (const Instruction& i : step_segment(program, "micro-batches").body) {
+      if (i.pass == Pass::kForward) made.insert(i.outputs.begin(), i.outputs.end());
+      if (i.pass == Pass::kBackward) read.insert(i.inputs.begin(), i.inputs.end());
+    }
+    int64_t bytes = 0;
+    for (const int id : made) {
+      if (id >= 0 && read.count(id) != 0) bytes += program.buffers[static_cast<size_t>(id)].bytes();
+    }
+    return bytes;
+  };
+  EXPECT_EQ(kept(none) - kept(selective), 8 * 2 * model.heads * 64 * 64 * 4);
+  strategy.recompute[7] = Recompute::kNone;
+  strategy.recompute[0] = Recompute::kFull;
+  EXPECT_EQ(strategy.recompute_text(), "full on 1, selective on 6 of 8 layers");
+}
+
 TEST(Lower, RecomputeRepeatsForwardCallsOfTheLayerAlone) {
   const ModelSpec model = load_model("gpt2-tiny");
   const StepProgram none = lower(model, small_job(2, 16), uniform(model, 2, Recompute::kNone), {});

@@ -63,7 +63,7 @@ RC_GTEST_PROP(Pipeline, EveryStageVerifies, ()) {
   c.job.global_batch *= c.strategy.dp;
   c.job.eval_batches = *rc::gen::inRange(0, 2);
   for (Recompute& one : c.strategy.recompute) {
-    one = *rc::gen::element(Recompute::kNone, Recompute::kFull);
+    one = *rc::gen::element(Recompute::kNone, Recompute::kSelective, Recompute::kFull);
   }
   for (const StepProgram& program : lower_stages(c.model, c.job, c.strategy, {})) {
     const std::vector<Violation> violations = verify(program);
@@ -86,7 +86,7 @@ RC_GTEST_PROP(Pipeline, EveryCombinationOfSplitsVerifies, ()) {
   c.job.global_batch *= c.strategy.dp;
   c.job.eval_batches = *rc::gen::inRange(0, 2);
   for (Recompute& one : c.strategy.recompute) {
-    one = *rc::gen::element(Recompute::kNone, Recompute::kFull);
+    one = *rc::gen::element(Recompute::kNone, Recompute::kSelective, Recompute::kFull);
   }
   for (const StepProgram& program : lower_stages(c.model, c.job, c.strategy, {})) {
     const std::vector<Violation> violations = verify(program);

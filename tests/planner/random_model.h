@@ -48,7 +48,8 @@ inline rc::Gen<RandomCase> random_case() {
     c.job.eval_batches = *rc::gen::inRange(0, 3);
     c.job.measure_noise = *rc::gen::arbitrary<bool>();
     for (int64_t i = 0; i < c.model.layers; ++i) {
-      c.strategy.recompute.push_back(*rc::gen::element(Recompute::kNone, Recompute::kFull));
+      c.strategy.recompute.push_back(
+          *rc::gen::element(Recompute::kNone, Recompute::kSelective, Recompute::kFull));
     }
     if (c.model.objective == Objective::kNextToken) {
       c.strategy.loss_chunks = std::min<int64_t>(*rc::gen::element(1, 3), c.job.seq);

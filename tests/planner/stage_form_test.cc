@@ -23,7 +23,19 @@ struct Case {
   Cluster cluster;
 };
 
-// A pipeline of a small transformer: uneven stages, the first layers of each recomputed.
+// A stage's layers: those of each kind of recompute in a row, the kinds in any order.
+void add_layers(std::vector<Recompute>& recompute, int count) {
+  std::vector<Recompute> kinds = {Recompute::kFull, Recompute::kSelective, Recompute::kNone};
+  std::rotate(kinds.begin(), kinds.begin() + *rc::gen::inRange(0, 3), kinds.end());
+  if (*rc::gen::arbitrary<bool>()) std::swap(kinds[0], kinds[1]);
+  const int first = *rc::gen::inRange(0, count + 1);
+  const int second = *rc::gen::inRange(first, count + 1);
+  for (int i = 0; i < count; ++i) {
+    recompute.push_back(kinds[i < first ? 0 : i < second ? 1 : 2]);
+  }
+}
+
+// A pipeline of a small transformer: uneven stages, each with layers of any recompute.
 Case random_pipeline(bool one_stage) {
   Case c;
   const auto base = *rc::gen::element<std::string>("gpt2-tiny", "llama-tiny", "bert-tiny");
@@ -38,11 +50,8 @@ Case random_pipeline(bool one_stage) {
   int layers = 0;
   for (int stage = 0; stage < s.pp; ++stage) {
     if (s.pp > 1) s.stage_bounds.push_back(layers);
-    const int count = *rc::gen::inRange(1, 10);
-    const int recomputed = *rc::gen::inRange(0, count + 1);
-    for (int i = 0; i < count; ++i) {
-      s.recompute.push_back(i < recomputed ? Recompute::kFull : Recompute::kNone);
-    }
+    const int count = *rc::gen::weightedElement<int>({{3, *rc::gen::inRange(1, 10)}, {1, 15}});
+    add_layers(s.recompute, count);
     layers += count;
   }
   if (s.pp > 1) s.stage_bounds.push_back(layers);

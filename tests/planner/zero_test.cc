@@ -199,7 +199,8 @@ RC_GTEST_PROP(Zero, StagesOfAPipelineVerify, ()) {
   strategy.zero = *rc::gen::inRange(1, 4);
   strategy.zero_prefetch = strategy.zero >= 2 && *rc::gen::arbitrary<bool>();
   for (int64_t i = 0; i < layers; ++i) {
-    strategy.recompute.push_back(*rc::gen::element(Recompute::kNone, Recompute::kFull));
+    strategy.recompute.push_back(
+        *rc::gen::element(Recompute::kNone, Recompute::kSelective, Recompute::kFull));
   }
   Job job;
   job.global_batch = strategy.dp * *rc::gen::inRange(1, 5);
