@@ -153,7 +153,7 @@ void run(const TrainArguments& a, Context& context) {
   refuse_what_is_only_planned(plan->strategy);
   const std::vector<StepProgram> programs = rank_programs(*plan);
   options.plan_hash = sha256_hex(plan_json(*plan));
-  const std::unique_ptr<DataSource> data = open_data(a.data, describe_data(programs.front()),
+  const std::unique_ptr<DataSource> data = open_data(a.data, describe_data(programs),
                                                      {.seed = options.seed,
                                                       .validation_fraction = a.validation_fraction,
                                                       .shuffle = a.data_order == "shuffled"});

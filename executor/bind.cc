@@ -12,7 +12,7 @@ const std::vector<KernelEntry>& kernel_table() {
   static const std::vector<KernelEntry> table = [] {
     std::vector<KernelEntry> entries;
     for (const auto part : {transformer_kernels(), elementwise_kernels(), vision_kernels(),
-                            loss_kernels(), update_kernels()}) {
+                            loss_kernels(), vocab_kernels(), update_kernels()}) {
       entries.insert(entries.end(), part.begin(), part.end());
     }
     std::sort(entries.begin(), entries.end(),

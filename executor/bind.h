@@ -41,6 +41,7 @@ struct KernelArgs {
   const Attributes* attributes = nullptr;
   const double* scalars = nullptr;  // the scalars buffer (program/program.h), for dropout's RNG
   int64_t first_sample = 0;         // global index of this micro-batch's first sample in the step
+  int dp_place = 0, tp_place = 0;   // of this rank in its groups, for kernels on shares
   ThreadPool* pool = nullptr;
 
   [[nodiscard]] bool accumulates(int output) const { return ((accumulate >> output) & 1U) != 0; }

@@ -51,12 +51,21 @@ void swiglu_gradient(const KernelArgs& a) {
                      a.in[0].last(), *a.pool);
 }
 
+// A rank's part of the tensor along a dimension is rows of a longer whole: the mask is that of the
+// whole tensor.
 template <class T>
 void drop(const KernelArgs& a) {
   const Operand& x = a.in[0];
   const DropoutMask mask = dropout_mask(a, a.attributes->get_double("p"));
-  const int64_t first = a.first_sample * (x.size() / x.extent(0));
-  dropout<T>(x.as<T>(), a.out[0].as<T>(), mask, first, x.size(), *a.pool);
+  const int64_t tp = a.attributes->get_int("tp", 1);
+  const int64_t first = a.first_sample * tp * (x.size() / x.extent(0));
+  if (tp == 1) return dropout<T>(x.as<T>(), a.out[0].as<T>(), mask, first, x.size(), *a.pool);
+  int64_t run = 1;
+  for (auto d = static_cast<size_t>(a.attributes->get_int("dimension")); d < x.shape->size(); ++d) {
+    run *= x.extent(d);
+  }
+  dropout_rows<T>(x.as<T>(), a.out[0].as<T>(), mask, first + a.tp_place * run, x.size() / run, run,
+                  tp * run, *a.pool);
 }
 
 // The operands of these three may have another type than the model's (the loss is always f64), so

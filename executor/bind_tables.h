@@ -18,6 +18,7 @@ struct KernelEntry {
 [[nodiscard]] std::span<const KernelEntry> elementwise_kernels();
 [[nodiscard]] std::span<const KernelEntry> vision_kernels();
 [[nodiscard]] std::span<const KernelEntry> loss_kernels();
+[[nodiscard]] std::span<const KernelEntry> vocab_kernels();
 [[nodiscard]] std::span<const KernelEntry> update_kernels();
 
 }  // namespace plimsoll

@@ -3,6 +3,7 @@
 #include "executor/bind_scalars.h"
 #include "executor/bind_tables.h"
 #include "kernels/cpu/attention.h"
+#include "kernels/cpu/bias_add.h"
 #include "kernels/cpu/embedding.h"
 #include "kernels/cpu/layer_norm.h"
 #include "kernels/cpu/linear.h"
@@ -26,6 +27,19 @@ void linear(const KernelArgs& a) {
 }
 
 template <class T>
+void bias_add(const KernelArgs& a) {
+  add_bias<T>(a.in[0].as<T>(), a.in[1].as<T>(), a.out[0].as<T>(), a.in[0].rows(), a.in[0].last(),
+              *a.pool);
+}
+
+template <class T>
+void bias_add_gradient(const KernelArgs& a) {
+  const Operand& dy = a.in[0];
+  linear_backward_bias<T>(dy.as<T>(), a.out[0].as<T>(), a.accumulates(0), dy.rows(), dy.last(),
+                          *a.pool);
+}
+
+template <class T>
 void linear_input(const KernelArgs& a) {
   const Operand& w = a.in[1];
   linear_backward_input<T>(a.in[0].as<T>(), w.as<T>(), a.out[0].as<T>(), a.accumulates(0),
@@ -44,11 +58,16 @@ void linear_weight(const KernelArgs& a) {
   }
 }
 
+// Whether a table is this rank's share of the rows, and the share's first row.
+bool is_share(const KernelArgs& a) { return a.attributes->get_int("tp", 1) > 1; }
+int64_t first_row(const KernelArgs& a, int64_t rows) { return is_share(a) ? a.tp_place * rows : 0; }
+
 template <class T>
 void embedding(const KernelArgs& a) {
   const Operand& table = a.in[1];
   embedding_forward<T>(a.in[0].as<int32_t>(), table.as<T>(), a.out[0].as<T>(), a.in[0].size(),
-                       table.extent(0), table.extent(1), *a.pool);
+                       table.extent(0), table.extent(1), *a.pool, is_share(a),
+                       first_row(a, table.extent(0)));
 }
 
 template <class T>
@@ -56,21 +75,22 @@ void embedding_table(const KernelArgs& a) {
   const Operand& table = a.out[0];
   embedding_backward<T>(a.in[0].as<int32_t>(), a.in[1].as<T>(), table.as<T>(), a.accumulates(0),
                         a.out[1].as<int32_t>(), a.in[0].size(), table.extent(0), table.extent(1),
-                        *a.pool);
+                        *a.pool, is_share(a), first_row(a, table.extent(0)));
 }
 
 template <class T>
 void position_embedding(const KernelArgs& a) {
   const Operand& x = a.in[0];
   position_embedding_forward<T>(x.as<T>(), a.in[1].as<T>(), a.out[0].as<T>(), x.extent(0),
-                                x.extent(1), x.extent(2), *a.pool);
+                                x.extent(1), x.extent(2), *a.pool, first_row(a, x.extent(1)));
 }
 
 template <class T>
 void position_embedding_table(const KernelArgs& a) {
   const Operand& dy = a.in[0];
   position_embedding_backward<T>(dy.as<T>(), a.out[0].as<T>(), a.accumulates(0), dy.extent(0),
-                                 dy.extent(1), a.out[0].extent(0), dy.extent(2), *a.pool);
+                                 dy.extent(1), a.out[0].extent(0), dy.extent(2), *a.pool,
+                                 first_row(a, dy.extent(1)));
 }
 
 template <class T>
@@ -141,6 +161,8 @@ AttentionShape attention_shape(const KernelArgs& a, const Operand& qkv) {
   shape.head_dim = a.attributes->get_int("head_dim");
   shape.causal = a.attributes->get_int("causal") != 0;
   shape.first_sample = a.first_sample;
+  shape.first_head = a.tp_place * shape.heads;
+  shape.all_heads = a.attributes->get_int("tp", 1) * shape.heads;
   shape.dropout = dropout_mask(a, a.attributes->get_double("dropout", 0));
   PLIMSOLL_CHECK(shape.heads % shape.kv_heads == 0 && shape.qkv_width() == qkv.last(),
                  "attention: {} heads over {} of {} in rows of {}", shape.heads, shape.kv_heads,
@@ -207,6 +229,8 @@ constexpr KernelEntry kEntries[] = {
     PLIMSOLL_KERNEL("linear", linear),
     PLIMSOLL_KERNEL("linear.backward_input", linear_input),
     PLIMSOLL_KERNEL("linear.backward_weight", linear_weight),
+    PLIMSOLL_KERNEL("bias_add", bias_add),
+    PLIMSOLL_KERNEL("bias_add.backward", bias_add_gradient),
     PLIMSOLL_KERNEL("embedding", embedding),
     PLIMSOLL_KERNEL("embedding.backward", embedding_table),
     PLIMSOLL_KERNEL("position_embedding", position_embedding),

@@ -3,16 +3,36 @@
 #include "base/error.h"
 #include "executor/bind_scalars.h"
 #include "executor/bind_tables.h"
+#include "executor/exchange.h"
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/gradient_norm.h"
 #include "kernels/cpu/sgd.h"
 #include "program/program.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace plimsoll {
 namespace {
+
+// What of the operands this rank works on: under `shards` its part of a list of `elements`.
+struct Share {
+  explicit Share(const KernelArgs& a, const Operand& like)
+      : shards(a.attributes->get_int("shards", 1)),
+        elements(a.attributes->get_int("elements", like.size())),
+        place(a.dp_place) {}
+
+  [[nodiscard]] int64_t length() const { return own_part(elements, shards, place, 0).length; }
+  // Where the share begins in an operand that holds all or the share alone.
+  template <class T>
+  [[nodiscard]] T* of(const Operand& operand) const {
+    return operand.as<T>() + own_part(elements, shards, place, operand.size()).offset;
+  }
+
+  int64_t shards, elements;
+  int place;
+};
 
 template <class T>
 void update_adamw(const KernelArgs& a) {
@@ -28,8 +48,9 @@ void update_adamw(const KernelArgs& a) {
       .bias_correction2 = scalars[kScalarBiasCorrection2],
       .clip_factor = scalars[kScalarClipFactor],
   };
-  adamw<T>(a.out[0].as<T>(), a.in[1].as<T>(), a.out[1].as<T>(), a.out[2].as<T>(), options,
-           a.out[0].size(), *a.pool);
+  const Share share(a, a.out[0]);
+  adamw<T>(share.of<T>(a.out[0]), share.of<T>(a.in[1]), share.of<T>(a.out[1]),
+           share.of<T>(a.out[2]), options, share.length(), *a.pool);
 }
 
 template <class T>
@@ -42,8 +63,9 @@ void update_sgd(const KernelArgs& a) {
       .learning_rate = scalars[kScalarLearningRate],
       .clip_factor = scalars[kScalarClipFactor],
   };
-  T* momentum = a.out.size() > 1 ? a.out[1].as<T>() : nullptr;
-  sgd<T>(a.out[0].as<T>(), a.in[1].as<T>(), momentum, options, a.out[0].size(), *a.pool);
+  const Share share(a, a.out[0]);
+  T* momentum = a.out.size() > 1 ? share.of<T>(a.out[1]) : nullptr;
+  sgd<T>(share.of<T>(a.out[0]), share.of<T>(a.in[1]), momentum, options, share.length(), *a.pool);
 }
 
 template <class T>
@@ -58,7 +80,20 @@ void write_sum_squares(const KernelArgs& a) {
   const int64_t index = a.attributes->get_int("index");
   PLIMSOLL_CHECK(index >= 0 && index < a.out[0].size(), "sum_squares: index {} of {}", index,
                  a.out[0].size());
-  a.out[0].as<double>()[index] = sum_squares<T>(a.in[0].as<T>(), a.in[0].size(), *a.pool);
+  // Of the share, what lies in the elements [first, first + count) of the whole.
+  const Operand& x = a.in[0];
+  const Share share(a, x);
+  const OwnPart own = own_part(share.elements, share.shards, share.place, x.size());
+  const int64_t first = a.attributes->get_int("first", 0);
+  const int64_t count = a.attributes->get_int("count", share.elements);
+  const int64_t begin = std::max(first, own.first);
+  const int64_t end = std::min(first + count, own.first + own.length);
+  double& term = a.out[0].as<double>()[index];
+  if (!a.attributes->has("count")) term = 0;
+  if (begin >= end) return;
+  const double sum =
+      sum_squares<T>(x.as<T>() + own.offset + begin - own.first, end - begin, *a.pool);
+  term += a.attributes->get_double("scale", 1) * sum;
 }
 
 void write_sum_terms(const KernelArgs& a) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "executor/durable_file.h"
+#include "executor/logical_box.h"
 #include "executor/safetensors.h"
 
 #include <nlohmann/json.hpp>
@@ -11,6 +12,7 @@
 #include <array>
 #include <charconv>
 #include <filesystem>
+#include <map>
 
 namespace plimsoll {
 
@@ -25,21 +27,63 @@ constexpr std::array<const char*, 2> kFiles = {"model.safetensors", "optimizer.s
 
 bool in_model_file(const std::string& role) { return role == "parameter" || role == "state"; }
 
+// What all ranks hold of one tensor.
+struct HeldTensor {
+  std::vector<const PersistentPart*> parts;
+
+  [[nodiscard]] const LogicalPart& logical() const { return *parts.front()->part; }
+  [[nodiscard]] int64_t elements() const { return num_elements(logical().global_shape); }
+  // A part that is the whole tensor, or null.
+  [[nodiscard]] const PersistentPart* whole() const {
+    const auto at = std::find_if(parts.begin(), parts.end(), [this](const PersistentPart* part) {
+      return part->count == elements();
+    });
+    return at == parts.end() ? nullptr : *at;
+  }
+};
+
+void require_all_elements(const HeldTensor& tensor) {
+  std::vector<bool> held(static_cast<size_t>(tensor.elements()));
+  for (const PersistentPart* part : tensor.parts) {
+    for_each_run(*part->part, part->first, part->count,
+                 [&](int64_t index, int64_t /*offset*/, int64_t count) {
+                   std::fill_n(held.begin() + index, count, true);
+                 });
+  }
+  const auto missing = std::find(held.begin(), held.end(), false);
+  if (missing == held.end()) return;
+  throw bad_input(fmt::format("tensor '{}': no rank of this run holds its element {}",
+                              tensor.logical().name, missing - held.begin()));
+}
+
 std::vector<TensorToWrite> tensors_of(const std::vector<PersistentPart>& parts, bool model) {
-  std::vector<TensorToWrite> tensors;
+  std::map<std::string, size_t> index;
+  std::vector<HeldTensor> held;
   for (const PersistentPart& part : parts) {
     if (in_model_file(part.role) != model) continue;
-    const LogicalPart& logical = *part.part;
-    if (logical.box_extent != logical.global_shape) {
-      throw bad_input(
-          fmt::format("tensor '{}' is sharded: planned but cannot be saved by the cpu "
-                      "backend yet",
-                      logical.name));
-    }
+    const auto [at, is_new] = index.try_emplace(part.part->name, held.size());
+    if (is_new) held.emplace_back();
+    held[at->second].parts.push_back(&part);
+  }
+  std::vector<TensorToWrite> tensors;
+  for (const HeldTensor& tensor : held) {
+    const LogicalPart& logical = tensor.logical();
     const bool transpose = logical.transposed && logical.global_shape.size() == 2;
     Shape shape = logical.global_shape;
     if (transpose) std::swap(shape[0], shape[1]);
-    tensors.push_back({logical.name, part.dtype, std::move(shape), part.data, transpose});
+    const PersistentPart* whole = tensor.whole();
+    TensorToWrite& made = tensors.emplace_back();
+    made = {.name = logical.name,
+            .dtype = tensor.parts.front()->dtype,
+            .shape = std::move(shape),
+            .data = whole == nullptr ? nullptr : whole->data,
+            .transpose = transpose,
+            .assemble = {}};
+    if (whole != nullptr) continue;
+    require_all_elements(tensor);
+    made.assemble = [tensor](std::byte* out) {
+      for (const PersistentPart* part : tensor.parts) copy_to_whole(*part, out);
+    };
   }
   return tensors;
 }

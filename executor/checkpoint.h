@@ -5,9 +5,10 @@
 //                             manifest.json          state of the run, size and SHA-256 of the
 //                             files
 //
-// A checkpoint is written under another name, synced and renamed, so that a crash or a full disk
-// leaves the older ones as they were. Tensors carry their global names: any plan that holds them
-// can load them.
+// Tensors are whole whatever the plan: shards of several ranks are put together when they are
+// written. A checkpoint is written under another name, synced and renamed, so that a crash or a
+// full disk leaves the older ones as they were. Tensors carry their global names: any plan that
+// holds them can load them.
 #pragma once
 
 #include "base/noise.h"
@@ -39,8 +40,8 @@ struct Checkpoint {
 
 // Writes a checkpoint into `folder` (made when it does not exist) and removes all but the newest
 // `keep` (at least 1). Throws Error (exit 4) on a full disk or any other failure, and then leaves
-// the older checkpoints as they were. Parts that are not whole tensors cannot be saved by one rank
-// and are an Error (exit 2).
+// the older checkpoints as they were. `parts` are those of all ranks: what none of them holds whole
+// is put together from their boxes, and is an Error (exit 2) when an element is nobody's.
 std::string save_checkpoint(const std::string& folder, const RunState& state,
                             const std::vector<PersistentPart>& parts, int keep);
 

@@ -39,6 +39,9 @@ int64_t num_classes(const StepProgram& program) {
   for (const Phase& phase : program.phases) {
     for (const Segment& segment : phase.segments) {
       for (const Instruction& instruction : segment.body) {
+        if (instruction.attributes.has("vocabulary")) {  // the logits are this rank's part of it
+          return instruction.attributes.get_int("vocabulary");
+        }
         if (instruction.op != "cross_entropy" || instruction.inputs.empty()) continue;
         const Shape& shape = program.buffers.at(static_cast<size_t>(instruction.inputs[0])).shape;
         for (const OperandShape& view : instruction.views) {
@@ -99,6 +102,22 @@ DataSpec describe_data(const StepProgram& program) {
           throw bad_input(fmt::format("load_batch of '{}': samples of {} and of {}", field,
                                       shape_text(at->second), shape_text(shape)));
         }
+      }
+    }
+  }
+  return spec;
+}
+
+DataSpec describe_data(std::span<const StepProgram> programs) {
+  DataSpec spec = describe_data(programs.front());
+  for (const StepProgram& program : programs) {
+    const DataSpec other = describe_data(program);
+    spec.vocabulary = std::max(spec.vocabulary, other.vocabulary);
+    for (const auto& [field, shape] : other.fields) {
+      const auto [at, is_new] = spec.fields.emplace(field, shape);
+      if (!is_new && at->second != shape) {
+        throw bad_input(fmt::format("load_batch of '{}': samples of {} and of {}", field,
+                                    shape_text(at->second), shape_text(shape)));
       }
     }
   }

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -65,6 +66,8 @@ struct DataOptions {
 
 // Throws Error (exit 2) when the program reads fields whose shapes do not go together.
 [[nodiscard]] DataSpec describe_data(const StepProgram& program);
+// Of all ranks: stages of a pipeline read different fields.
+[[nodiscard]] DataSpec describe_data(std::span<const StepProgram> programs);
 
 // Opens `path` (text as bytes, .bin of tokens, .csv of images or values), or makes the synthetic
 // data of the objective when path is empty. Throws Error (exit 2) naming file and offset or line.

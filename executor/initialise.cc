@@ -4,6 +4,7 @@
 #include "base/rng.h"
 #include "executor/logical_box.h"
 
+#include <algorithm>
 #include <string>
 
 namespace plimsoll {
@@ -43,39 +44,40 @@ struct Draw {
 };
 
 template <typename T>
-void fill_part(const LogicalPart& part, const Draw& draw, T* values, ThreadPool& pool) {
-  const int64_t length = box_row_length(part);
-  const int64_t rows = num_box_rows(part);
-  // About 16,000 elements a task.
-  const int64_t grain = length >= 16384 ? 1 : 16384 / length;
-  pool.parallel_ranges(rows, grain, [&](int64_t begin, int64_t end) {
-    for (int64_t row = begin; row < end; ++row) {
-      const int64_t first = global_index_of_row(part, row);
-      for (int64_t i = 0; i < length; ++i) {
-        values[row * length + i] = static_cast<T>(draw(first + i));
-      }
-    }
+void fill_range(const LogicalPart& part, const HeldRange& held, const Draw& draw, T* values,
+                ThreadPool& pool) {
+  constexpr int64_t kGrain = 16384;  // elements a task
+  pool.parallel_ranges(held.count, kGrain, [&](int64_t begin, int64_t end) {
+    for_each_run(part, held.first + begin, end - begin,
+                 [&](int64_t index, int64_t offset, int64_t count) {
+                   T* out = values + held.offset + begin + offset;
+                   for (int64_t i = 0; i < count; ++i) out[i] = static_cast<T>(draw(index + i));
+                 });
   });
 }
 
 template <typename T>
-void fill_parts(const LogicalTensor& tensor, T* values, uint64_t seed, ThreadPool& pool) {
-  for (const LogicalPart& part : tensor.parts) {
+void fill_parts(const LogicalTensor& tensor, const Operand& out, uint64_t seed, int dp_place,
+                ThreadPool& pool) {
+  T* values = out.as<T>();
+  int64_t end = 0;
+  for_each_held_part(tensor, dp_place, [&](const LogicalPart& part, const HeldRange& held) {
     const Draw draw{tensor.initialiser, seed, init_purpose(part.name),
                     part.global_shape.empty() ? 1 : part.global_shape.back()};
-    fill_part(part, draw, values, pool);
-    values += num_elements(part.box_extent);
-  }
+    fill_range(part, held, draw, values, pool);
+    end = held.offset + held.count;
+  });
+  std::fill(values + end, values + out.size(), T{0});
 }
 
 }  // namespace
 
 void initialise_buffer(const LogicalTensor& tensor, const Operand& out, uint64_t seed,
-                       ThreadPool& pool) {
+                       ThreadPool& pool, int dp_place) {
   if (out.dtype == DType::kF32) {
-    fill_parts(tensor, out.as<float>(), seed, pool);
+    fill_parts<float>(tensor, out, seed, dp_place, pool);
   } else if (out.dtype == DType::kF64) {
-    fill_parts(tensor, out.as<double>(), seed, pool);
+    fill_parts<double>(tensor, out, seed, dp_place, pool);
   } else {
     throw bad_input(fmt::format("initialise: a buffer of {}; the cpu backend initialises f32, f64",
                                 dtype_name(out.dtype)));

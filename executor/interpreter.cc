@@ -1,17 +1,19 @@
 #include "executor/interpreter.h"
 
 #include "base/error.h"
+#include "executor/exchange.h"
 #include "executor/initialise.h"
 #include "program/liveness.h"
 #include "program/verify.h"
 
 #include <algorithm>
+#include <optional>
 
 namespace plimsoll {
 
 // One instruction, ready to be called. Its operands are kept in one list, inputs first.
 struct Interpreter::Call {
-  enum class Kind : uint8_t { kKernel, kInitialise, kLoadBatch, kAllReduce };
+  enum class Kind : uint8_t { kKernel, kInitialise, kLoadBatch, kExchange };
 
   // An operand with several copies gets its address before each call.
   struct Rotating {
@@ -26,6 +28,9 @@ struct Interpreter::Call {
   std::vector<Rotating> rotating;
   const LogicalTensor* logical = nullptr;  // initialise
   std::string field, split;                // load_batch
+  std::optional<Exchange> exchange;
+  std::string where;
+  std::vector<size_t> finishes;  // sends of the body that must have arrived before this call
 
   [[nodiscard]] std::span<const Operand> inputs() const {
     return {operands.data(), instruction->inputs.size()};
@@ -44,6 +49,7 @@ struct Interpreter::RunSegment {
   const Segment* segment = nullptr;
   SegmentExpansion expansion;  // with poison only
   std::vector<Call> calls;
+  std::vector<size_t> sends;                 // indices of calls
   std::vector<std::vector<Range>> released;  // by kept iteration * body size + index; or empty
 
   // The kept iteration that stands for iteration `i` as written, see program/expansion.h.
@@ -127,6 +133,7 @@ Interpreter::Call Interpreter::resolve(const Instruction& instruction,
                                        const std::string& where) const {
   Call call;
   call.instruction = &instruction;
+  call.where = where;
   for (const std::vector<int>* list : {&instruction.inputs, &instruction.outputs}) {
     for (const int buffer : *list) {
       call.operands.push_back(buffer == kNoBuffer ? Operand{} : operand(buffer));
@@ -147,8 +154,7 @@ Interpreter::Call Interpreter::resolve(const Instruction& instruction,
     call.operands[at].shape = &view.shape;
   }
 
-  const bool own = instruction.op == "initialise" || instruction.op == "load_batch" ||
-                   instruction.op == "all_reduce";
+  const bool own = instruction.op == "initialise" || instruction.op == "load_batch";
   if (own && (call.outputs().size() != 1 || !call.outputs()[0].present())) {
     throw bad_input(fmt::format("{}: needs exactly one output", where));
   }
@@ -166,13 +172,9 @@ Interpreter::Call Interpreter::resolve(const Instruction& instruction,
     if (call.field.empty() || call.split.empty()) {
       throw bad_input(fmt::format("{}: needs the attributes field and split", where));
     }
-  } else if (instruction.op == "all_reduce") {
-    call.kind = Call::Kind::kAllReduce;
-    const std::string group = instruction.attributes.get_string("group", "dp");
-    if (group != "dp") {
-      throw bad_input(fmt::format(
-          "{}: group '{}': planned but cannot be run by the cpu backend yet", where, group));
-    }
+  } else if (is_exchange(instruction.op)) {
+    call.kind = Call::Kind::kExchange;
+    call.exchange.emplace(instruction, call.operands, communicator_, where);
   } else {
     call.kernel = find_kernel(instruction.op, float_type_);
     if (call.kernel == nullptr) {
@@ -196,6 +198,7 @@ void Interpreter::resolve_phases() {
             resolve(segment.body[k], fmt::format("phase '{}', segment '{}', instruction {} ({})",
                                                  phase.name, segment.name, k, segment.body[k].op)));
       }
+      plan_sends(made);
     }
     phases_.push_back(std::move(run));
   }
@@ -232,23 +235,67 @@ void Interpreter::run_phase(std::string_view name) {
   if (phase == phases_.end()) {
     throw bad_input(fmt::format("program of rank {}: no phase '{}'", program_.header.rank, name));
   }
-  for (RunSegment& run : (*phase)->segments) {
-    const Segment& segment = *run.segment;
-    for (int64_t i = 0; i < segment.repeat; ++i) {
-      const int64_t first = segment.first_microbatch + i * segment.microbatch_stride;
-      for (size_t k = 0; k < run.calls.size(); ++k) {
-        run_call(run.calls[k], first + run.calls[k].instruction->microbatch);
-        if (run.released.empty()) continue;
-        const size_t position = static_cast<size_t>(run.kept(i)) * run.calls.size() + k;
-        for (const RunSegment::Range& range : run.released[position]) {
-          poison_bytes(range.begin, range.bytes);
-        }
-      }
+  for (RunSegment& run : (*phase)->segments) run_segment(run);
+  communicator_.set_place(nullptr);
+}
+
+// What a send must have done before which call: an instruction that waits for one on the pipeline
+// stream waits for the sends up to it.
+void Interpreter::plan_sends(RunSegment& run) const {
+  const std::vector<Instruction>& body = run.segment->body;
+  std::vector<size_t> under_way;
+  for (size_t k = 0; k < body.size(); ++k) {
+    int last = -1;
+    for (const int wait : body[k].waits) {
+      if (body[static_cast<size_t>(wait)].stream == Stream::kPipeline) last = std::max(last, wait);
     }
+    std::erase_if(under_way, [&](size_t send) {
+      if (static_cast<int>(send) > last) return false;
+      run.calls[k].finishes.push_back(send);
+      return true;
+    });
+    if (!run.calls[k].exchange || !run.calls[k].exchange->sends()) continue;
+    under_way.push_back(k);
+    run.sends.push_back(k);
   }
 }
 
-void Interpreter::run_call(Call& call, int64_t microbatch) {
+void Interpreter::run_segment(RunSegment& run) {
+  const Segment& segment = *run.segment;
+  size_t k = 0;
+  const auto place = [&] {
+    return fmt::format("rank {}, {}{}", program_.header.rank,
+                       scalars_ == nullptr
+                           ? ""
+                           : fmt::format("step {}, ", static_cast<int64_t>(scalars_[kScalarStep])),
+                       run.calls[std::min(k, run.calls.size() - 1)].where);
+  };
+  try {
+    for (int64_t i = 0; i < segment.repeat; ++i) {
+      const int64_t first = segment.first_microbatch + i * segment.microbatch_stride;
+      for (k = 0; k < run.calls.size(); ++k) {
+        communicator_.set_place(&run.calls[k].where);
+        run_call(run, run.calls[k], first + run.calls[k].instruction->microbatch);
+        if (run.released.empty()) continue;
+        const size_t position = static_cast<size_t>(run.kept(i)) * run.calls.size() + k;
+        for (const RunSegment::Range& range : run.released[position]) {
+          finish_sends_of(run, range.begin, range.bytes);
+          poison_bytes(range.begin, range.bytes);
+        }
+      }
+      for (const size_t send : run.sends) run.calls[send].exchange->finish();
+    }
+  } catch (const Aborted&) {
+    throw;
+  } catch (const Error& error) {
+    throw Error(error.code(), fmt::format("{}: {}", place(), error.what()), error.hint());
+  } catch (const std::exception& error) {
+    throw run_failed(fmt::format("{}: {}", place(), error.what()));
+  }
+}
+
+void Interpreter::run_call(RunSegment& run, Call& call, int64_t microbatch) {
+  for (const size_t send : call.finishes) run.calls[send].exchange->finish();
   for (const Call::Rotating& rotating : call.rotating) {
     const auto copies = static_cast<int64_t>(rotating.copies->size());
     call.operands[rotating.operand].data =
@@ -264,21 +311,34 @@ void Interpreter::run_call(Call& call, int64_t microbatch) {
       args.scalars = scalars_;
       args.first_sample =
           program_.header.samples.first + microbatch * program_.header.samples.per_microbatch;
+      args.dp_place = program_.header.coordinates.dp;
+      args.tp_place = program_.header.coordinates.tp;
       args.pool = &pool_;
       call.kernel(args);
       return;
     }
     case Call::Kind::kInitialise:
-      initialise_buffer(*call.logical, call.outputs()[0], options_.seed, pool_);
+      initialise_buffer(*call.logical, call.outputs()[0], options_.seed, pool_,
+                        program_.header.coordinates.dp);
       return;
     case Call::Kind::kLoadBatch:
       load(call, microbatch);
       return;
-    case Call::Kind::kAllReduce: {
-      const Operand& operand = call.outputs()[0];
-      communicator_.all_reduce(operand.data, operand.size(), operand.dtype);
+    case Call::Kind::kExchange:
+      if (call.exchange->receives()) {
+        const Operand& out = call.outputs()[0];
+        finish_sends_of(run, out.as<std::byte>(), out.size() * dtype_bytes(out.dtype));
+      }
+      call.exchange->run(call.operands);
       return;
-    }
+  }
+}
+
+// Bytes are not written over while a message of theirs is under way.
+void Interpreter::finish_sends_of(RunSegment& run, const std::byte* data, int64_t bytes) {
+  for (const size_t send : run.sends) {
+    Exchange& exchange = *run.calls[send].exchange;
+    if (exchange.holds(data, bytes)) exchange.finish();
   }
 }
 

@@ -3,6 +3,8 @@
 // Everything is resolved in the constructor: kernels found, operands turned into addresses in the
 // arena, attributes read. `run_phase` only calls; it neither allocates nor looks anything up by
 // name. Instructions run in list order, so any legal placement of the buffers gives the same bits.
+// A send alone is set off and left: it is waited for before an instruction that waits for it or for
+// a later one of its stream, and at the end of the iteration (docs/decisions/pipeline_messages.md).
 #pragma once
 
 #include "executor/arena.h"
@@ -52,7 +54,7 @@ class Interpreter {
   Interpreter& operator=(const Interpreter&) = delete;
 
   // Runs every instruction of the phase. Throws Error (exit 2) when there is no such phase, and
-  // whatever the data source or the communicator throws.
+  // what the data source or the communicator throws, with rank and instruction before it.
   void run_phase(std::string_view name);
 
   // Copy 0 of a buffer; the index comes from StepProgram::find_buffer.
@@ -70,7 +72,10 @@ class Interpreter {
   [[nodiscard]] Call resolve(const Instruction& instruction, const std::string& where) const;
   void resolve_phases();
   void plan_poison();
-  void run_call(Call& call, int64_t microbatch);
+  void plan_sends(RunSegment& run) const;
+  void run_segment(RunSegment& run);
+  static void finish_sends_of(RunSegment& run, const std::byte* data, int64_t bytes);
+  void run_call(RunSegment& run, Call& call, int64_t microbatch);
   void load(const Call& call, int64_t microbatch);
 
   const StepProgram& program_;

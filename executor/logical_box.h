@@ -1,9 +1,11 @@
-// Walks over the box of a logical tensor that a buffer holds, row by row.
+// Walks over what a buffer holds of a logical tensor, part by part and row by row.
 #pragma once
 
+#include "base/checked.h"
 #include "base/shape.h"
 #include "program/program.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace plimsoll {
@@ -29,6 +31,43 @@ namespace plimsoll {
     stride *= part.global_shape[d];
   }
   return index;
+}
+
+// Elements [first, first + count) of a part's box, row-major, from element `offset` of the buffer.
+struct HeldRange {
+  int64_t first = 0, count = 0, offset = 0;
+};
+
+// Calls visit(part, HeldRange) for what the buffer holds of each part: all of it, or what lies in
+// the shard of the rank's place in its data-parallel group.
+template <typename Visit>
+void for_each_held_part(const LogicalTensor& tensor, int dp_place, const Visit& visit) {
+  int64_t total = tensor.padding;
+  for (const LogicalPart& part : tensor.parts) total += num_elements(part.box_extent);
+  const int64_t shard = ceil_div(total, tensor.shards);
+  const int64_t begin = tensor.shards == 1 ? 0 : std::min(total, shard * dp_place);
+  const int64_t end = std::min(total, begin + shard);
+  int64_t at = 0;
+  for (const LogicalPart& part : tensor.parts) {
+    const int64_t size = num_elements(part.box_extent);
+    const int64_t from = std::max(begin, at);
+    const int64_t to = std::min(end, at + size);
+    if (from < to) visit(part, HeldRange{from - at, to - from, from - begin});
+    at += size;
+  }
+}
+
+// Calls visit(global index of the first element, offset from the range's start, elements) for each
+// run of the range that is contiguous in the whole tensor.
+template <typename Visit>
+void for_each_run(const LogicalPart& part, int64_t first, int64_t count, const Visit& visit) {
+  const int64_t length = box_row_length(part);
+  for (int64_t at = first; at < first + count;) {
+    const int64_t row = at / length;
+    const int64_t run = std::min((row + 1) * length, first + count) - at;
+    visit(global_index_of_row(part, row) + at - row * length, at - first, run);
+    at += run;
+  }
 }
 
 }  // namespace plimsoll

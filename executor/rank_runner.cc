@@ -15,14 +15,14 @@ constexpr const char* kStepNoise = "step_noise";  // a step that measures the gr
 constexpr const char* kEvaluate = "evaluate";
 constexpr const char* kInitialise = "initialise";
 
-// Global batches that the evaluation reads: its micro-batches over those of a step.
+// Global batches that the evaluation goes through: its micro-batches over those of a step. A stage
+// in the middle of a pipeline loads none of them itself.
 int64_t num_eval_batches(const StepProgram& program) {
   int64_t microbatches = 0;
   const Phase* phase = program.find_phase(kEvaluate);
   if (phase == nullptr) return 0;
   for (const Segment& segment : phase->segments) {
     for (const Instruction& instruction : segment.body) {
-      if (instruction.op != "load_batch") continue;
       const int64_t last = segment.first_microbatch + instruction.microbatch +
                            (segment.repeat - 1) * segment.microbatch_stride;
       microbatches = std::max(microbatches, last + 1);
@@ -94,7 +94,7 @@ void RankRunner::prepare() {
   interpreter_ = std::make_unique<Interpreter>(
       program_, *arena_, *pool_, communicator_, load,
       InterpreterOptions{.seed = options_.seed, .poison = options_.poison});
-  parts_ = persistent_parts(*interpreter_);
+  shared_.parts[static_cast<size_t>(communicator_.rank())] = persistent_parts(*interpreter_);
   loss_ = required_scalar(*interpreter_, kLossBuffer);
   correct_ = required_scalar(*interpreter_, kCorrectBuffer);
   small_norm_ = required_scalar(*interpreter_, kNoiseBuffer);
@@ -120,7 +120,7 @@ void RankRunner::start_values() {
   state_.seed = options_.seed;
   state_.plan_hash = options_.plan_hash;
   if (shared_.resume_from) {
-    load_checkpoint(*shared_.resume_from, parts_);
+    load_checkpoint(*shared_.resume_from, parts());
     state_ = shared_.resume_from->state;
     state_.plan_hash = options_.plan_hash;
     noise_.restore(state_.noise);
@@ -129,7 +129,7 @@ void RankRunner::start_values() {
       result_.best_validation_loss = static_cast<float>(*state_.best_validation_loss);
     }
   } else if (!options_.init_file.empty()) {
-    load_parameters(parts_, *open_tensor_file(options_.init_file));
+    load_parameters(parts(), *open_tensor_file(options_.init_file));
   }
   if (is_first() && !options_.out_dir.empty()) {
     metrics_ = std::make_unique<MetricsWriter>(options_.out_dir + "/metrics.csv", state_.step);
@@ -229,9 +229,8 @@ void RankRunner::after_step(StepMetrics& metrics) {
     metrics.validation_accuracy = result_.validation_accuracy;
     judge_validation(*metrics.validation_loss);
   }
-  if (!is_first()) return;
   if (metrics_ != nullptr) metrics_->append(metrics);
-  if (shared_.callbacks.on_step) shared_.callbacks.on_step(metrics);
+  if (is_first() && shared_.callbacks.on_step) shared_.callbacks.on_step(metrics);
   if (options_.checkpoint_every > 0 && state_.step % options_.checkpoint_every == 0) save();
 }
 
@@ -267,12 +266,23 @@ void RankRunner::judge_validation(float loss) {
   }
 }
 
+const std::vector<PersistentPart>& RankRunner::parts() const {
+  return shared_.parts[static_cast<size_t>(communicator_.rank())];
+}
+
+// Rank 0 writes what all hold while the others wait.
 void RankRunner::save() {
-  if (!is_first() || options_.out_dir.empty()) return;
+  if (options_.out_dir.empty()) return;
   saved_step_ = state_.step;
-  result_.checkpoint =
-      save_checkpoint(options_.out_dir + "/checkpoints", state_, parts_, options_.keep_checkpoints);
-  say(fmt::format("checkpoint {}", result_.checkpoint));
+  communicator_.barrier();
+  if (is_first()) {
+    std::vector<PersistentPart> all;
+    for (const auto& of_rank : shared_.parts) all.insert(all.end(), of_rank.begin(), of_rank.end());
+    result_.checkpoint =
+        save_checkpoint(options_.out_dir + "/checkpoints", state_, all, options_.keep_checkpoints);
+    say(fmt::format("checkpoint {}", result_.checkpoint));
+  }
+  communicator_.barrier();
 }
 
 void RankRunner::say(const std::string& message) const {

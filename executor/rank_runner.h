@@ -20,6 +20,8 @@ struct SharedRun {
   std::optional<Checkpoint> resume_from;
   // Written by rank 0 between two barriers, read by all behind the second: the signal received.
   int signal_seen = 0;
+  // What each rank holds of the tensors; rank 0 reads it between two barriers to save them.
+  std::vector<std::vector<PersistentPart>> parts = {};
 };
 
 // Lives in one thread, but for construction and destruction. Its arena is there as long as it is.
@@ -49,6 +51,7 @@ class RankRunner {
   [[nodiscard]] float evaluate();
   void judge_validation(float loss);
   void add_noise(double gradient_norm);
+  [[nodiscard]] const std::vector<PersistentPart>& parts() const;
   void save();
   [[nodiscard]] double read_loss(int64_t valid_targets, std::string_view what) const;
   [[nodiscard]] bool is_first() const { return communicator_.rank() == 0; }
@@ -64,7 +67,6 @@ class RankRunner {
   std::unique_ptr<ThreadPool> pool_;
   std::unique_ptr<Interpreter> interpreter_;
   std::unique_ptr<MetricsWriter> metrics_;  // rank 0
-  std::vector<PersistentPart> parts_;
   Operand loss_, correct_, small_norm_;
 
   RunState state_;

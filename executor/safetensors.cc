@@ -219,13 +219,19 @@ WrittenFile write_safetensors(const std::string& path, const std::vector<TensorT
   file.write(&length, 8);
   file.write(text);
   std::vector<std::byte> turned;
+  std::vector<std::byte> assembled;
   for (const TensorToWrite& tensor : tensors) {
     const int64_t width = dtype_bytes(tensor.dtype);
     const int64_t bytes = num_elements(tensor.shape) * width;
     const std::byte* data = tensor.data;
+    if (data == nullptr) {
+      assembled.resize(static_cast<size_t>(bytes));
+      tensor.assemble(assembled.data());
+      data = assembled.data();
+    }
     if (tensor.transpose) {
       turned.resize(static_cast<size_t>(bytes));
-      transpose(tensor.data, tensor.shape.at(1), tensor.shape.at(0), width, turned.data());
+      transpose(data, tensor.shape.at(1), tensor.shape.at(0), width, turned.data());
       data = turned.data();
     }
     file.write(data, bytes);

@@ -8,6 +8,7 @@
 #include "executor/tensor_file.h"
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,6 +46,8 @@ struct TensorToWrite {
   Shape shape;  // in the file
   const std::byte* data = nullptr;
   bool transpose = false;  // `data` has two dimensions, in the other order
+  // Where `data` is null: writes the whole tensor, in the order of `data`, when its turn comes.
+  std::function<void(std::byte* whole)> assemble = {};
 };
 
 // What was written, for a manifest.

@@ -23,15 +23,15 @@ void check_programs(std::span<const StepProgram> programs, int64_t device_memory
   for (size_t rank = 0; rank < programs.size(); ++rank) {
     const StepProgram& program = programs[rank];
     const Coordinates& at = program.header.coordinates;
-    if (at.tp_size * at.pp_size * at.cp_size * at.ep_size != 1) {
+    if (at.cp_size * at.ep_size != 1) {
       throw bad_input(
-          "tensor, pipeline, context or expert parallel: planned but cannot be run by "
-          "the cpu backend yet");
+          "context or expert parallel: planned but cannot be run by the cpu backend yet");
     }
     if (program.header.rank != static_cast<int>(rank) ||
-        at.dp_size != static_cast<int>(programs.size())) {
-      throw bad_input(
-          fmt::format("program {} is of rank {} of {}", rank, program.header.rank, at.dp_size));
+        int64_t{at.dp_size} * at.tp_size * at.pp_size != static_cast<int64_t>(programs.size())) {
+      throw bad_input(fmt::format("program {} of {} is of rank {} of {} × {} × {}", rank,
+                                  programs.size(), program.header.rank, at.dp_size, at.tp_size,
+                                  at.pp_size));
     }
     if (program.peak_bytes() > device_memory_bytes) {
       throw Error(
@@ -60,8 +60,10 @@ class RankThreads {
       threads_.emplace_back([this, &runner = *runners[rank], &communicator = *communicators[rank]] {
         try {
           runner.run();
+        } catch (const Aborted&) {
+          keep_first(std::current_exception(), true);
         } catch (const std::exception& error) {
-          keep_first(std::current_exception());
+          keep_first(std::current_exception(), false);
           communicator.abort(error.what());
         }
         const std::scoped_lock lock(mutex_);
@@ -90,9 +92,13 @@ class RankThreads {
   }
 
  private:
-  void keep_first(std::exception_ptr error) {
+  // What a rank threw itself comes before what the others heard of it.
+  void keep_first(std::exception_ptr error, bool hearsay) {
     const std::scoped_lock lock(mutex_);
-    if (error_ == nullptr) error_ = std::move(error);
+    if (error_ == nullptr || (is_hearsay_ && !hearsay)) {
+      error_ = std::move(error);
+      is_hearsay_ = hearsay;
+    }
     changed_.notify_all();
   }
   static std::string text_of(const std::exception_ptr& error) {
@@ -108,6 +114,7 @@ class RankThreads {
   std::condition_variable changed_;
   size_t running_;
   std::exception_ptr error_;
+  bool is_hearsay_ = false;
 };
 
 void end_process(const std::string& message) {
@@ -168,9 +175,13 @@ TrainResult train(std::span<const StepProgram> rank_programs, const DataSource& 
       throw run_failed(fmt::format("cannot make {}: {}", options.out_dir, error.message()));
     }
   }
-  SharedRun shared{data, options, callbacks, find_start(options, callbacks), 0};
+  SharedRun shared{data,      options,
+                   callbacks, find_start(options, callbacks),
+                   0,         std::vector<std::vector<PersistentPart>>(rank_programs.size())};
+  std::vector<Coordinates> ranks;
+  for (const StepProgram& program : rank_programs) ranks.push_back(program.header.coordinates);
   std::vector<std::unique_ptr<Communicator>> communicators =
-      make_thread_communicators(static_cast<int>(rank_programs.size()), options.watchdog_seconds);
+      make_thread_communicators(ranks, options.watchdog_seconds);
   const int num_threads = threads_for_each_rank(options, rank_programs.size());
 
   ResidentGrowth resident;

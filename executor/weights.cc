@@ -72,20 +72,17 @@ std::string name_in_file(const LogicalPart& part, const TensorFile& file) {
 template <typename T>
 void copy_box(const PersistentPart& to, const std::byte* from, DType dtype, bool transposed) {
   const LogicalPart& part = *to.part;
-  const int64_t length = box_row_length(part);
-  const int64_t rows = num_box_rows(part);
   // Of the whole tensor, when it has two dimensions.
   const int64_t all_rows = transposed ? part.global_shape[0] : 0;
   const int64_t all_columns = transposed ? part.global_shape[1] : 1;
-  for (int64_t row = 0; row < rows; ++row) {
-    const int64_t first = global_index_of_row(part, row);
-    T* values = reinterpret_cast<T*>(to.data) + row * length;
-    for (int64_t i = 0; i < length; ++i) {
-      int64_t index = first + i;
+  for_each_run(part, to.first, to.count, [&](int64_t global, int64_t offset, int64_t count) {
+    T* values = reinterpret_cast<T*>(to.data) + offset;
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t index = global + i;
       if (transposed) index = index % all_columns * all_rows + index / all_columns;
       values[i] = static_cast<T>(element(from, dtype, index));
     }
-  }
+  });
 }
 
 }  // namespace
@@ -96,13 +93,24 @@ std::vector<PersistentPart> persistent_parts(const Interpreter& interpreter) {
   for (size_t b = 0; b < buffers.size(); ++b) {
     if (!buffers[b].persistent || !buffers[b].logical) continue;
     const Operand operand = interpreter.operand(static_cast<int>(b));
-    auto* data = static_cast<std::byte*>(operand.data);
-    for (const LogicalPart& part : buffers[b].logical->parts) {
-      parts.push_back({&part, buffers[b].logical->role, operand.dtype, data});
-      data += num_elements(part.box_extent) * dtype_bytes(operand.dtype);
-    }
+    auto* data = operand.as<std::byte>();
+    const LogicalTensor& logical = *buffers[b].logical;
+    for_each_held_part(logical, interpreter.program().header.coordinates.dp,
+                       [&](const LogicalPart& part, const HeldRange& held) {
+                         parts.push_back({&part, logical.role, operand.dtype,
+                                          data + held.offset * dtype_bytes(operand.dtype),
+                                          held.first, held.count});
+                       });
   }
   return parts;
+}
+
+void copy_to_whole(const PersistentPart& part, std::byte* whole) {
+  const int64_t width = dtype_bytes(part.dtype);
+  for_each_run(*part.part, part.first, part.count,
+               [&](int64_t index, int64_t offset, int64_t count) {
+                 std::copy_n(part.data + offset * width, count * width, whole + index * width);
+               });
 }
 
 std::unique_ptr<TensorFile> open_tensor_file(const std::string& path) {

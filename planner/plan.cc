@@ -24,15 +24,18 @@ bool has_sequences(const StepProgram& program) {
   return program.header.hyperparameters.get_int("seq", 0) > 0;
 }
 
+DeviceFacts facts_of(const Cluster& cluster, const Job& job, const Strategy& strategy) {
+  int communicators = 0;
+  for (const int size : {strategy.dp, strategy.tp, strategy.pp}) communicators += size > 1 ? 1 : 0;
+  return {.outside_bytes = cluster.device.outside_bytes(communicators),
+          .peak_flops_per_second = peak_flops(cluster.device, job.precision)};
+}
+
 }  // namespace
 
 std::vector<StepProgram> lower_plan(const ModelSpec& model, const Cluster& cluster, const Job& job,
                                     const Strategy& strategy) {
-  int communicators = 0;
-  for (const int size : {strategy.dp, strategy.tp, strategy.pp}) communicators += size > 1 ? 1 : 0;
-  return lower_stages(model, job, strategy,
-                      {.outside_bytes = cluster.device.outside_bytes(communicators),
-                       .peak_flops_per_second = peak_flops(cluster.device, job.precision)});
+  return lower_stages(model, job, strategy, facts_of(cluster, job, strategy));
 }
 
 namespace {
@@ -101,9 +104,10 @@ std::vector<StepProgram> stage_programs(const Plan& plan) {
 }
 
 std::vector<StepProgram> rank_programs(const Plan& plan) {
-  std::vector<StepProgram> programs;
-  for (const StepProgram& stage : stage_programs(plan)) {
-    for (int rank = 0; rank < plan.strategy.dp; ++rank) programs.push_back(for_rank(stage, rank));
+  std::vector<StepProgram> programs = lower_ranks(plan.model, plan.job, plan.strategy,
+                                                  facts_of(plan.cluster, plan.job, plan.strategy));
+  for (StepProgram& program : programs) {
+    program.header.predicted_step_seconds = plan.predicted.step_seconds;
   }
   return programs;
 }

@@ -64,7 +64,7 @@ struct Plan {
 // One program a pipeline stage, of its first rank, with the predicted step time in the header.
 [[nodiscard]] std::vector<StepProgram> stage_programs(const Plan& plan);
 
-// The programs of all data-parallel ranks of all stages: those that differ from one another.
+// The programs of all ranks, in order.
 [[nodiscard]] std::vector<StepProgram> rank_programs(const Plan& plan);
 
 // Plan JSON (docs/formats.md). Reading checks every field: Error (exit 2) names file and key.

@@ -51,6 +51,19 @@ BodyOrder::BodyOrder(const std::vector<Instruction>& body) {
     while (next[s] < body.size() && floor[next[s]][s] < static_cast<int64_t>(p)) ++next[s];
     release_.push_back(static_cast<int64_t>(next[s]));
   }
+
+  // A message is under way while later ones are received: its bytes are free when an instruction
+  // of another stream has waited for it.
+  for (size_t p = 0; p < body.size(); ++p) {
+    if (body[p].op != "send") continue;
+    const auto s = static_cast<size_t>(stream_[p]);
+    size_t waiting = p + 1;
+    while (waiting < body.size() &&
+           (stream_[waiting] == stream_[p] || clock_[waiting][s] < static_cast<int64_t>(p))) {
+      ++waiting;
+    }
+    release_[p] = std::max(release_[p], static_cast<int64_t>(waiting));
+  }
 }
 
 bool BodyOrder::ordered(int64_t earlier, int64_t later) const {

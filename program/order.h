@@ -2,7 +2,9 @@
 //
 // Instruction `a` happens before `b` when both are on one stream and `a` comes first, or `b` waits
 // for `a`, or by a chain of these. All streams are joined between iterations and between segments,
-// so the order of one body is all there is to know. Vector clocks (one entry a stream) hold it in
+// so the order of one body is all there is to know. A send is the exception on its own stream: it
+// is done only for those that wait for it from another one, so that a receive behind it need not.
+// Vector clocks (one entry a stream) hold it in
 // O(instructions * streams) memory.
 #pragma once
 

@@ -69,6 +69,9 @@ struct LogicalTensor {
   // ceil(n / shards), the end filled with zeros; this buffer is the shard of the rank's number in
   // its data-parallel group, and has that many elements.
   int64_t shards = 1;
+  // Elements behind the parts that belong to no tensor and are zero: a rank's share of a vocabulary
+  // that does not divide evenly. A rank may hold padding alone.
+  int64_t padding = 0;
   friend bool operator==(const LogicalTensor&, const LogicalTensor&) = default;
 };
 

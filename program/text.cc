@@ -62,11 +62,12 @@ void print_header(const Header& h, std::string& out) {
 }
 
 void print_logical(const LogicalTensor& logical, std::string& out) {
-  out += fmt::format("  logical {} scale={} role={} group={}{}\n",
+  out += fmt::format("  logical {} scale={} role={} group={}{}{}\n",
                      text::initialiser_name(logical.initialiser.kind),
                      text::real(logical.initialiser.scale), text::name(logical.role),
                      text::name(logical.optimizer_group),
-                     logical.shards == 1 ? "" : fmt::format(" shards={}", logical.shards));
+                     logical.shards == 1 ? "" : fmt::format(" shards={}", logical.shards),
+                     logical.padding == 0 ? "" : fmt::format(" padding={}", logical.padding));
   for (const LogicalPart& part : logical.parts) {
     out += fmt::format("  part {} of {} start={} extent={}{}\n", text::name(part.name),
                        text::list(part.global_shape), text::list(part.box_start),

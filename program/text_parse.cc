@@ -231,7 +231,8 @@ class Parser {
       return parse_real(line, key, "scale", logical.initialiser.scale) ||
              parse_name(line, key, "role", logical.role) ||
              parse_name(line, key, "group", logical.optimizer_group) ||
-             parse_int(line, key, "shards", logical.shards);
+             parse_int(line, key, "shards", logical.shards) ||
+             parse_int(line, key, "padding", logical.padding);
     });
     program_.buffers.back().logical = std::move(logical);
   }

@@ -28,10 +28,13 @@ bool box_inside(const std::string& buffer, const LogicalPart& part, Report& repo
   return true;
 }
 
-// Whether the parts, one after the other along dimension 0, are the buffer.
-bool parts_fill(const Buffer& buffer, const std::vector<LogicalPart>& parts) {
+// Whether the parts, one after the other along dimension 0, and the padding are the buffer.
+bool parts_fill(const Buffer& buffer, const LogicalTensor& logical) {
+  const std::vector<LogicalPart>& parts = logical.parts;
   if (buffer.shape.empty()) return parts.size() == 1 && parts[0].box_extent.empty();
-  int64_t rows = 0;
+  const int64_t row = num_elements(buffer.shape) / buffer.shape[0];
+  if (logical.padding % row != 0 || logical.padding / row > buffer.shape[0]) return false;
+  int64_t rows = logical.padding / row;
   for (const LogicalPart& part : parts) {
     if (part.box_extent.size() != buffer.shape.size()) return false;
     for (size_t d = 1; d < buffer.shape.size(); ++d) {
@@ -58,7 +61,8 @@ int64_t elements_of(const std::vector<LogicalPart>& parts) {
 
 // Whether the buffer is one of `shards` equal flat shards of the parts.
 bool shard_of_parts(const Buffer& buffer, const LogicalTensor& logical) {
-  const int64_t elements = elements_of(logical.parts);
+  int64_t elements = elements_of(logical.parts);
+  if (elements < 0 || __builtin_add_overflow(elements, logical.padding, &elements)) return false;
   if (elements < 1) return false;
   const int64_t rest = elements % logical.shards == 0 ? 0 : 1;
   return num_elements(buffer.shape) == elements / logical.shards + rest;
@@ -77,6 +81,10 @@ void logical_parts(const StepProgram& program, Violations& out) {
       inside = box_inside(buffer.name, part, report) && inside;
     }
     const int64_t ranks = program.header.coordinates.dp_size;
+    if (logical.padding < 0) {
+      report.add("buffer '{}' has a padding of {} elements", buffer.name, logical.padding);
+      continue;
+    }
     if (logical.shards != 1 && logical.shards != ranks) {
       report.add("buffer '{}' is one of {} shards, its data-parallel group has {} ranks",
                  buffer.name, logical.shards, ranks);
@@ -87,7 +95,7 @@ void logical_parts(const StepProgram& program, Violations& out) {
         report.add("buffer '{}' of shape {} is no shard of {} of its {} logical parts", buffer.name,
                    shape_text(buffer.shape), logical.shards, logical.parts.size());
       }
-    } else if (inside && !parts_fill(buffer, logical.parts)) {
+    } else if (inside && !parts_fill(buffer, logical)) {
       report.add("buffer '{}' of shape {}: its {} logical parts do not add up to it", buffer.name,
                  shape_text(buffer.shape), logical.parts.size());
     }

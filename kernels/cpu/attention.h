@@ -20,6 +20,9 @@ struct AttentionShape {
   int64_t head_dim = 1;           // D
   bool causal = true;
   int64_t first_sample = 0;
+  // Of a layer whose heads are shared out: this share's first, and all of them (0: H), by which
+  // dropout counts.
+  int64_t first_head = 0, all_heads = 0;
   DropoutMask dropout;
 
   [[nodiscard]] int64_t group() const { return heads / kv_heads; }

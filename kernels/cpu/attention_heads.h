@@ -44,7 +44,8 @@ template <class T>
 // Index of dropout's draw for query `row` and key `column`.
 [[nodiscard]] inline uint64_t dropout_index(const AttentionShape& s, HeadIndex i, int64_t row,
                                             int64_t column) {
-  const int64_t head = (s.first_sample + i.b) * s.heads + i.h;
+  const int64_t all = s.all_heads > 0 ? s.all_heads : s.heads;
+  const int64_t head = (s.first_sample + i.b) * all + s.first_head + i.h;
   return static_cast<uint64_t>((head * s.length + row) * s.length + column);
 }
 

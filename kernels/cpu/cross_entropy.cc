@@ -2,29 +2,11 @@
 
 #include "base/error.h"
 #include "kernels/cpu/elementwise.h"
+#include "kernels/cpu/row_exponentials.h"
 
 #include <cmath>
 
 namespace plimsoll {
-namespace {
-
-constexpr int64_t kBlock = 256;  // elements whose exponentials are summed from the stack
-
-// Sum of exp(x - largest) over a row that is not to be changed.
-template <class T>
-T sum_of_exponentials(const T* x, T largest, int64_t n) {
-  T total = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock) {
-    T block[kBlock];
-    const int64_t width = std::min(kBlock, n - begin);
-    for (int64_t i = 0; i < width; ++i) block[i] = exp_value(x[begin + i] - largest);
-    total += sum(block, width);
-  }
-  return total;
-}
-
-}  // namespace
-
 template <class T>
 void cross_entropy_rows(const T* logits, const int32_t* targets, T* row_loss, T* lse, int64_t rows,
                         int64_t vocabulary, ThreadPool& pool) {

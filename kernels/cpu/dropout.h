@@ -44,4 +44,10 @@ template <class T>
 void dropout(const T* x, T* y, const DropoutMask& mask, int64_t first_index, int64_t n,
              ThreadPool& pool);
 
+// The same of rows [rows, length] that lie `stride` elements apart in the whole: element i of row r
+// has index first_index + r * stride + i.
+template <class T>
+void dropout_rows(const T* x, T* y, const DropoutMask& mask, int64_t first_index, int64_t rows,
+                  int64_t length, int64_t stride, ThreadPool& pool);
+
 }  // namespace plimsoll

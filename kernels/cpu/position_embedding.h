@@ -7,15 +7,16 @@
 
 namespace plimsoll {
 
-// x [B,T,C], table [M,C] with M >= T, y [B,T,C] (may be x).
+// x [B,T,C], table [M,C], y [B,T,C] (may be x). The first token meets row `first` of the table,
+// which has first + T rows at least.
 template <class T>
 void position_embedding_forward(const T* x, const T* table, T* y, int64_t batch, int64_t length,
-                                int64_t channels, ThreadPool& pool);
+                                int64_t channels, ThreadPool& pool, int64_t first = 0);
 
-// dy [B,T,C], dtable [M,C] (+)= sum over the batch; rows from T on get nothing.
+// dy [B,T,C], dtable [M,C] (+)= sum over the batch; rows outside [first, first + T) get nothing.
 template <class T>
 void position_embedding_backward(const T* dy, T* dtable, bool accumulate, int64_t batch,
                                  int64_t length, int64_t max_length, int64_t channels,
-                                 ThreadPool& pool);
+                                 ThreadPool& pool, int64_t first = 0);
 
 }  // namespace plimsoll

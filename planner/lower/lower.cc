@@ -1,11 +1,14 @@
 #include "planner/lower/lower.h"
 
+#include "base/error.h"
 #include "models/autodiff.h"
 #include "models/shard.h"
 #include "models/stage.h"
+#include "planner/lower/logical.h"
 #include "planner/lower/passes.h"
 #include "planner/placement.h"
 
+#include <map>
 #include <optional>
 
 namespace plimsoll {
@@ -182,6 +185,41 @@ StepProgram StageLowering::placed(int stage, const PassObserver& observer) const
   place_buffers(program);
   if (observer) observer("placement", program);
   return program;
+}
+
+StepProgram StageLowering::of_rank(const StepProgram& program, int dp_place, int tp_place) const {
+  StepProgram other = for_rank(program, dp_place);
+  if (strategy_.tp == 1) return other;
+  other.header.rank += tp_place;
+  other.header.coordinates.tp = tp_place;
+  std::map<std::string_view, const Tensor*> parameters;
+  for (const Tensor& tensor : training_->tensors()) {
+    if (tensor.parameter) parameters.emplace(tensor.name, &tensor);
+  }
+  for (Buffer& buffer : other.buffers) {
+    if (!buffer.logical) continue;
+    // States of the optimizer have the parameter's name and their role behind it.
+    const auto own = parameters.find(buffer.name);
+    const std::string suffix = own == parameters.end() ? "." + buffer.logical->role : "";
+    const auto parameter = parameters.find(
+        std::string_view(buffer.name).substr(0, buffer.name.size() - suffix.size()));
+    PLIMSOLL_CHECK(parameter != parameters.end(), "no parameter of {}", buffer.name);
+    lowering::set_parts(*buffer.logical, *parameter->second, tp_place, suffix);
+  }
+  return other;
+}
+
+std::vector<StepProgram> lower_ranks(const ModelSpec& model, const Job& job,
+                                     const Strategy& strategy, const DeviceFacts& device) {
+  const StageLowering lowering(model, job, strategy, device);
+  std::vector<StepProgram> programs;
+  for (int stage = 0; stage < strategy.pp; ++stage) {
+    const StepProgram first = lowering.placed(stage);
+    for (int dp = 0; dp < strategy.dp; ++dp) {
+      for (int tp = 0; tp < strategy.tp; ++tp) programs.push_back(lowering.of_rank(first, dp, tp));
+    }
+  }
+  return programs;
 }
 
 StepProgram lower(const ModelSpec& model, const Job& job, const Strategy& strategy,

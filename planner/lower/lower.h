@@ -32,6 +32,9 @@ class StageLowering {
   // The program of the stage's first data-parallel rank; without offsets, or with them.
   [[nodiscard]] StepProgram unplaced(int stage, const PassObserver& observer = {}) const;
   [[nodiscard]] StepProgram placed(int stage, const PassObserver& observer = {}) const;
+  // The program of another rank of its stage: the same instructions and offsets, other samples and
+  // other boxes of the tensors.
+  [[nodiscard]] StepProgram of_rank(const StepProgram& program, int dp_place, int tp_place) const;
 
  private:
   const ModelSpec& model_;
@@ -43,6 +46,11 @@ class StageLowering {
   int64_t num_parameters_ = 0;  // of the whole model
   int64_t num_active_parameters_ = 0;
 };
+
+// The placed programs of all ranks of the strategy, by rank.
+[[nodiscard]] std::vector<StepProgram> lower_ranks(const ModelSpec& model, const Job& job,
+                                                   const Strategy& strategy,
+                                                   const DeviceFacts& device);
 
 // The placed program of the first pipeline stage's first rank. Ranks of a data-parallel group
 // differ in their header alone, see `for_rank`. Throws Error (exit 2) when the strategy does not

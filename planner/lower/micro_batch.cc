@@ -1,6 +1,6 @@
 // Forward and backward of one micro-batch, and the evaluation's forward.
 #include "base/error.h"
-#include "models/shard.h"
+#include "planner/lower/logical.h"
 #include "planner/lower/passes.h"
 
 #include <algorithm>
@@ -54,25 +54,7 @@ LogicalTensor logical_of(const Tensor& tensor) {
       logical.initialiser.kind = Initialiser::Kind::kRunning;
       break;
   }
-  if (tensor.shard) {
-    for (const ParameterBox& box : parameter_boxes(tensor, 0)) {
-      logical.parts.push_back({.name = box.name,
-                               .global_shape = box.global_shape,
-                               .box_start = box.start,
-                               .box_extent = box.extent,
-                               .transposed = box.transposed});
-    }
-    return logical;
-  }
-  for (const ParameterPart& part : info.parts) {
-    Shape shape = tensor.type.shape;
-    shape.front() = part.rows;
-    logical.parts.push_back({.name = part.name,
-                             .global_shape = shape,
-                             .box_start = std::vector<int64_t>(shape.size(), 0),
-                             .box_extent = shape,
-                             .transposed = part.transposed});
-  }
+  set_parts(logical, tensor, 0);
   return logical;
 }
 
@@ -248,10 +230,10 @@ void add_evaluation(Draft& draft, const TrainingGraph& graph) {
   append_calls(draft, body, graph.forward, ids, Pass::kForward);
   append_messages(draft, body, graph.stage_outputs, ids, false, true, Pass::kForward);
   std::vector<TensorId> sums = {draft.loss};
-  if (draft.model->objective == Objective::kClasses && draft.stage == draft.strategy->pp - 1) {
+  if (draft.model->objective == Objective::kClasses) {  // summed over stages, as the loss is
     draft.correct = declare(draft, kCorrectBuffer, {{1}, DType::kF64}, Category::kWorkspace);
     sums.push_back(draft.correct);
-    append_count(draft, body);
+    if (draft.stage == draft.strategy->pp - 1) append_count(draft, body);
   }
   std::vector<DraftSegment> segments = {clear(draft, sums), std::move(body)};
   for (const auto& [group, size] :

@@ -1,4 +1,5 @@
 // Accumulation over micro-batches and uses, reduction over ranks, and the optimizer.
+#include "base/error.h"
 #include "planner/lower/passes.h"
 #include "planner/lower/zero.h"
 
@@ -8,19 +9,41 @@ namespace plimsoll::lowering {
 
 namespace {
 
-bool has_partial_gradient(const Tensor& parameter) {
-  if (!parameter.shard) return false;
+// Elements [first, first + count) of a parameter that `copies` tensor-parallel ranks hold alike.
+struct SharedRange {
+  int64_t first = 0, count = 0;
+  int copies = 1;
+};
+
+// The parameter as ranges; one of all elements where it is shared in one way. What all ranks hold
+// alike has as many copies as there are ranks.
+std::vector<SharedRange> shared_ranges(const Draft& draft, const Tensor& parameter) {
+  const int64_t elements = parameter.type.elements();
+  if (!parameter.shard || parameter.shard->dimension < 0) {
+    return {{0, elements, draft.strategy->tp}};
+  }
   const auto& ranges = parameter.shard->ranges;
-  return parameter.shard->partial_gradient ||
-         std::any_of(ranges.begin(), ranges.end(),
-                     [](const ShardedRange& range) { return range.copies > 1; });
+  if (std::all_of(ranges.begin(), ranges.end(), [&](const ShardedRange& range) {
+        return range.copies == ranges.front().copies;
+      })) {
+    return {{0, elements, ranges.front().copies}};
+  }
+  PLIMSOLL_CHECK(parameter.shard->dimension == 0, "{}: ranges along dimension {}", parameter.name,
+                 parameter.shard->dimension);
+  const int64_t row = elements / parameter.type.shape.front();
+  std::vector<SharedRange> found;
+  int64_t first = 0;
+  for (const ShardedRange& range : ranges) {
+    found.push_back({first, range.local * row, range.copies});
+    first += range.local * row;
+  }
+  return found;
 }
 
-// How much of a gradient's squared norm this rank counts: what all tensor-parallel ranks hold alike
-// is counted by each in equal parts.
-double share_of_norm(const Draft& draft, const Tensor& parameter) {
-  const bool divided = parameter.shard && parameter.shard->dimension >= 0;
-  return divided ? 1.0 : 1.0 / draft.strategy->tp;
+void set_range(DraftCall& call, const SharedRange& range, int64_t elements) {
+  if (range.count == elements) return;
+  call.call.attributes.set("first", range.first);
+  call.call.attributes.set("count", range.count);
 }
 
 // Sum of squares of every gradient into one slot each of `terms`, which is cleared first;
@@ -32,15 +55,20 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
   for (const Trained& trained : draft.trained) {
     if (trained.is_state || trained.shared) continue;
     const TensorId gradient = trained.gradients.front();
-    DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
-    accumulate_onto(call, 0, terms);
-    call.call.attributes.set("index", index++);
-    const double share = share_of_norm(draft, draft.at(trained.parameter).tensor);
-    if (share != 1) call.call.attributes.set("scale", share);
-    call.call.layer = draft.at(gradient).tensor.layer;
-    call.call.flops = 2.0 * static_cast<double>(draft.at(trained.parameter).tensor.type.elements());
-    if (own_part) touch_own_part(draft, call, trained.parameter);
-    segment.body.push_back(std::move(call));
+    const Tensor& parameter = draft.at(trained.parameter).tensor;
+    for (const SharedRange& range : shared_ranges(draft, parameter)) {
+      DraftCall call = make_call(draft, "sum_squares", {gradient}, {terms}, pass);
+      accumulate_onto(call, 0, terms);
+      call.call.attributes.set("index", index);
+      // What several ranks hold alike is counted by each in equal parts.
+      if (range.copies != 1) call.call.attributes.set("scale", 1.0 / range.copies);
+      set_range(call, range, parameter.type.elements());
+      call.call.layer = draft.at(gradient).tensor.layer;
+      call.call.flops = 2.0 * static_cast<double>(range.count);
+      if (own_part) touch_own_part(draft, call, trained.parameter);
+      segment.body.push_back(std::move(call));
+    }
+    ++index;
   }
 }
 
@@ -136,8 +164,23 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
 void add_tensor_reduction(Draft& draft, const std::string& phase) {
   DraftSegment segment{"reduce over tp", 1, {}};
   for (const Trained& trained : draft.trained) {
-    if (!has_partial_gradient(draft.at(trained.parameter).tensor)) continue;
-    segment.body.push_back(all_reduce(draft, trained.gradients.front(), "tp"));
+    const Tensor& parameter = draft.at(trained.parameter).tensor;
+    const bool is_whole = !parameter.shard || parameter.shard->dimension < 0;
+    if (is_whole && !(parameter.shard && parameter.shard->partial_gradient)) continue;
+    for (const SharedRange& range : shared_ranges(draft, parameter)) {
+      if (range.copies == 1) continue;
+      const TensorId gradient = trained.gradients.front();
+      DraftCall call = all_reduce(draft, gradient, "tp");
+      if (!is_whole) call.call.attributes.set("copies", range.copies);
+      if (range.count != parameter.type.elements()) {
+        set_range(call, range, parameter.type.elements());
+        call.call.bytes_moved = call.call.bytes_moved * static_cast<double>(range.count) /
+                                static_cast<double>(parameter.type.elements());
+        // The gradient may be a shard of the data-parallel group's.
+        if (draft.strategy->zero >= 2) touch_own_part(draft, call, trained.parameter);
+      }
+      segment.body.push_back(std::move(call));
+    }
   }
   if (!segment.body.empty()) draft.phase(phase).segments.push_back(std::move(segment));
 }

@@ -232,6 +232,7 @@ void touch_own_part(const Draft& draft, DraftCall& call, TensorId parameter) {
   const int64_t whole = draft.at(parameter).tensor.type.elements();
   const int64_t part = ceil_div(whole, draft.strategy->dp);
   call.call.attributes.set("shards", int64_t{draft.strategy->dp});
+  call.call.attributes.set("elements", whole);
   call.call.flops *= static_cast<double>(part) / static_cast<double>(whole);
   call.call.bytes_moved = 0;
   for (const auto* list : {&call.call.inputs, &call.call.outputs}) {

@@ -33,7 +33,7 @@ class Device {
         arena_(program_.header.arena_bytes, program_.header.arena_bytes),
         pool_(1),
         interpreter_(
-            program_, arena_, pool_, communicator_, [](const auto&, const auto&) {},
+            program_, arena_, pool_, *communicator_, [](const auto&, const auto&) {},
             InterpreterOptions{.seed = seed}) {
     interpreter_.run_phase("initialise");
     parts_ = persistent_parts(interpreter_);
@@ -54,7 +54,7 @@ class Device {
   StepProgram program_;
   Arena arena_;
   ThreadPool pool_;
-  SingleCommunicator communicator_;
+  std::unique_ptr<Communicator> communicator_ = std::move(make_thread_communicators(1, 20).front());
   Interpreter interpreter_;
   std::vector<PersistentPart> parts_;
 };
@@ -224,6 +224,7 @@ TEST(Checkpoint, APieceOfATensorIsNotSavedAsTheWhole) {
   LogicalPart sharded = *parts[0].part;
   sharded.box_extent[0] = 1;
   parts[0].part = &sharded;
+  parts[0].count = num_elements(sharded.box_extent);
   EXPECT_THROW(save_checkpoint(scratch.path("c"), some_state(3), parts, 1), Error);
   EXPECT_TRUE(fs::is_empty(scratch.path("c")));
 }
@@ -248,7 +249,9 @@ class Weights : public testing::Test {
  protected:
   std::vector<float> load(const LogicalPart& part, const TensorFile& file) {
     std::vector<float> values(static_cast<size_t>(num_elements(part.box_extent)), -1.0F);
-    load_part({&part, "parameter", DType::kF32, reinterpret_cast<std::byte*>(values.data())}, file);
+    load_part({&part, "parameter", DType::kF32, reinterpret_cast<std::byte*>(values.data()), 0,
+               num_elements(part.box_extent)},
+              file);
     return values;
   }
   std::unique_ptr<SafetensorsFile> file(const std::string& name, DType dtype, const Shape& shape,

@@ -55,7 +55,8 @@ TEST(Communicator, SumsInRankOrderOnEveryRank) {
       const auto errors = in_ranks(size, 20, [&](int rank, Communicator& communicator) {
         std::vector<float>& own = data[static_cast<size_t>(rank)];
         own = values_of(rank, count);
-        communicator.all_reduce(own.data(), static_cast<int64_t>(count), DType::kF32);
+        communicator.all_reduce(communicator.find_group("dp"), own.data(),
+                                static_cast<int64_t>(count), DType::kF32, Reduction::kSum);
       });
       EXPECT_THAT(errors, testing::Each(""));
       for (const std::vector<float>& own : data) EXPECT_EQ(own, expected);  // to the bit
@@ -67,14 +68,15 @@ TEST(Communicator, ManySumsOfSeveralTypes) {
   const auto errors = in_ranks(3, 20, [](int rank, Communicator& communicator) {
     std::vector<double> doubles(10, rank + 1.0);
     std::vector<int32_t> integers(4, rank + 1);
+    const int dp = communicator.find_group("dp");
     for (int i = 0; i < 200; ++i) {
-      communicator.all_reduce(doubles.data(), 10, DType::kF64);
+      communicator.all_reduce(dp, doubles.data(), 10, DType::kF64, Reduction::kSum);
       for (double& value : doubles) {
         if (value != (i == 0 ? 6.0 : 3.0)) throw std::runtime_error("wrong sum");
         value = 1;
       }
     }
-    communicator.all_reduce(integers.data(), 4, DType::kI32);
+    communicator.all_reduce(dp, integers.data(), 4, DType::kI32, Reduction::kSum);
     if (integers != std::vector<int32_t>(4, 6)) throw std::runtime_error("wrong sum");
   });
   EXPECT_THAT(errors, testing::Each(""));
@@ -122,15 +124,18 @@ TEST(Communicator, TheWatchdogEndsAWaitForARankThatNeverComes) {
 TEST(Communicator, SizesThatDisagreeAreAnErrorOnAllRanks) {
   const auto errors = in_ranks(2, 20, [](int rank, Communicator& communicator) {
     std::vector<float> values(8, 1.0F);
-    communicator.all_reduce(values.data(), rank == 0 ? 8 : 4, DType::kF32);
+    communicator.all_reduce(communicator.find_group("dp"), values.data(), rank == 0 ? 8 : 4,
+                            DType::kF32, Reduction::kSum);
   });
   EXPECT_THAT(errors, testing::Each(HasSubstr("disagree")));
 }
 
 TEST(Communicator, WhatCannotBeSummedIsRefused) {
   uint16_t value = 0;
-  SingleCommunicator single;
-  EXPECT_THROW(single.all_reduce(&value, 1, DType::kBF16), Error);
+  const auto communicators = make_thread_communicators(1, 20);
+  Communicator& single = *communicators.front();
+  EXPECT_THROW(single.all_reduce(single.find_group("dp"), &value, 1, DType::kBF16, Reduction::kSum),
+               Error);
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class Machine {
       : program_(std::move(program)),
         arena_(program_.header.arena_bytes, program_.header.arena_bytes),
         pool_(1),
-        interpreter_(program_, arena_, pool_, communicator_, std::move(load),
+        interpreter_(program_, arena_, pool_, *communicator_, std::move(load),
                      InterpreterOptions{.seed = 0, .poison = poison}) {}
   Interpreter* operator->() { return &interpreter_; }
   [[nodiscard]] Arena& arena() { return arena_; }
@@ -38,7 +38,7 @@ class Machine {
   StepProgram program_;
   Arena arena_;
   ThreadPool pool_;
-  SingleCommunicator communicator_;
+  std::unique_ptr<Communicator> communicator_ = std::move(make_thread_communicators(1, 20).front());
   Interpreter interpreter_;
 };
 

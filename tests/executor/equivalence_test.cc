@@ -1,0 +1,175 @@
+// One loss, any plan: strategies of every kind, alone and combined, against one device.
+//
+// In double precision, where a rounding error is 1e-16 of a term and a mistake is not: an element
+// that is summed twice, a missing rank or a wrong draw of dropout changes the loss in its first
+// digits. The losses are compared as floats, so they must agree to one float's rounding, 2^-24; the
+// gradient norms to 1e-9, which is the rounding of sums of some thousand terms, carried through the
+// steps of AdamW, with room. What changes no order of sums is compared bit for bit, in single
+// precision.
+#include "tests/executor/equivalence.h"
+
+#include <rapidcheck/gtest.h>
+
+#include <cmath>
+#include <map>
+
+namespace plimsoll {
+namespace {
+
+using test::on_one_device;
+using test::small_job;
+using test::small_model;
+using test::small_options;
+using test::SmallRun;
+using test::train_small;
+
+struct Split {
+  int dp = 1, tp = 1, pp = 1, zero = 0;
+  bool prefetch = false, sequence = false;
+  int64_t micro_batch = 1;
+  const char* schedule = "1f1b";
+  std::vector<int> bounds = {};
+  std::vector<Recompute> recompute = {};
+  int64_t chunks = 1;
+};
+
+constexpr Recompute kNo = Recompute::kNone, kAll = Recompute::kFull, kCore = Recompute::kSelective;
+
+Strategy strategy_of(const ModelSpec& model, const Split& split) {
+  Strategy s;
+  s.dp = split.dp;
+  s.tp = split.tp;
+  s.pp = split.pp;
+  s.zero = split.zero;
+  s.zero_prefetch = split.prefetch;
+  s.sequence_parallel = split.sequence;
+  s.micro_batch = split.micro_batch;
+  s.schedule = split.schedule;
+  s.stage_bounds = split.bounds;
+  s.loss_chunks = split.chunks;
+  s.recompute = split.recompute;
+  s.recompute.resize(static_cast<size_t>(model.layers), kNo);
+  return s;
+}
+
+constexpr int64_t kSteps = 5;
+
+SmallRun in_double(const ModelSpec& model, const Strategy& strategy) {
+  return train_small(model, small_job(model, DType::kF64), strategy, small_options(kSteps));
+}
+
+void expect_close(const SmallRun& run, const SmallRun& one) {
+  ASSERT_EQ(run.losses.size(), one.losses.size());
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    EXPECT_NEAR(run.losses[i], one.losses[i], std::ldexp(one.losses[i], -23)) << "step " << i;
+    EXPECT_NEAR(run.norms[i], one.norms[i], 1e-9 * one.norms[i]) << "step " << i;
+  }
+  ASSERT_TRUE(run.result.validation_loss && one.result.validation_loss);
+  EXPECT_NEAR(*run.result.validation_loss, *one.result.validation_loss,
+              std::ldexp(*one.result.validation_loss, -23));
+  EXPECT_EQ(run.result.validation_accuracy, one.result.validation_accuracy);
+}
+
+void expect_all_close(const std::string& family, const std::vector<Split>& splits) {
+  const ModelSpec model = small_model(family);
+  std::map<std::pair<int64_t, int64_t>, SmallRun> references;
+  for (const Split& split : splits) {
+    const Strategy strategy = strategy_of(model, split);
+    SCOPED_TRACE(fmt::format("{}: dp {} tp {}{} pp {} {} zero {}{} micro-batch {} recompute {}",
+                             family, split.dp, split.tp, split.sequence ? " sequence" : "",
+                             split.pp, split.schedule, split.zero, split.prefetch ? " ahead" : "",
+                             split.micro_batch, strategy.recompute_text()));
+    auto& one = references[{split.micro_batch, split.chunks}];
+    if (one.losses.empty()) one = in_double(model, on_one_device(strategy));
+    expect_close(in_double(model, strategy), one);
+  }
+}
+
+std::vector<Split> transformer_splits() {
+  return {
+      {.dp = 2, .micro_batch = 4},
+      {.dp = 4, .micro_batch = 1},
+      {.dp = 2, .micro_batch = 2, .recompute = {kAll, kCore}},
+      {.dp = 2, .zero = 1, .micro_batch = 4},
+      {.dp = 4, .zero = 1, .micro_batch = 1},
+      {.dp = 4, .zero = 2, .micro_batch = 2},
+      {.dp = 4, .zero = 2, .prefetch = true, .micro_batch = 1},
+      {.dp = 2, .zero = 3, .micro_batch = 4},
+      {.dp = 4, .zero = 3, .micro_batch = 1},
+      {.dp = 8, .zero = 3, .prefetch = true, .micro_batch = 1, .recompute = {kAll, kAll}},
+      {.tp = 2, .micro_batch = 8},
+      {.tp = 4, .micro_batch = 2},
+      {.tp = 2, .micro_batch = 4, .chunks = 3},
+      {.tp = 4, .micro_batch = 4, .recompute = {kAll, kCore, kAll}, .chunks = 3},
+      {.tp = 2, .sequence = true, .micro_batch = 8},
+      {.tp = 4, .sequence = true, .micro_batch = 2, .recompute = {kAll}},
+      {.tp = 2, .sequence = true, .micro_batch = 2, .chunks = 3},
+      {.pp = 2, .micro_batch = 2},
+      {.pp = 4, .micro_batch = 1},
+      {.pp = 3, .micro_batch = 2, .bounds = {0, 2, 3, 4}},
+      {.pp = 4, .micro_batch = 1, .schedule = "gpipe", .recompute = {kAll, kNo, kAll}},
+      {.pp = 2, .micro_batch = 8, .schedule = "gpipe"},
+      {.dp = 2, .tp = 2, .micro_batch = 2},
+      {.dp = 2, .tp = 4, .zero = 1, .micro_batch = 2},
+      {.dp = 2, .tp = 2, .zero = 2, .sequence = true, .micro_batch = 2},
+      {.dp = 2, .tp = 4, .zero = 3, .prefetch = true, .micro_batch = 2},
+      {.dp = 2, .pp = 2, .micro_batch = 2},
+      {.dp = 2, .pp = 4, .zero = 1, .micro_batch = 1},
+      {.dp = 2, .pp = 2, .zero = 2, .micro_batch = 1},
+      {.dp = 4, .pp = 2, .zero = 3, .micro_batch = 1},
+      {.tp = 2, .pp = 2, .micro_batch = 2},
+      {.tp = 4, .pp = 2, .sequence = true, .micro_batch = 1, .recompute = {kAll, kAll, kAll, kAll}},
+      {.dp = 2, .tp = 2, .pp = 2, .zero = 1, .micro_batch = 1},
+      {.dp = 2, .tp = 2, .pp = 2, .zero = 3, .sequence = true, .micro_batch = 2},
+      {.dp = 2, .tp = 2, .pp = 4, .zero = 1, .micro_batch = 1, .schedule = "gpipe"},
+      {.dp = 4, .tp = 2, .pp = 2, .zero = 2, .micro_batch = 1},
+      {.dp = 2,
+       .tp = 4,
+       .pp = 2,
+       .zero = 1,
+       .sequence = true,
+       .micro_batch = 2,
+       .recompute = {kCore, kAll}},
+  };
+}
+
+TEST(Equivalence, Gpt2) { expect_all_close("gpt2", transformer_splits()); }
+TEST(Equivalence, Llama) { expect_all_close("llama", transformer_splits()); }
+
+TEST(Equivalence, MlpAndResNet) {
+  const std::vector<Split> splits = {
+      {.dp = 2, .micro_batch = 2},
+      {.dp = 4, .micro_batch = 2},
+      {.dp = 2, .zero = 1, .micro_batch = 2},
+      {.dp = 4, .zero = 2, .micro_batch = 1},
+      {.dp = 2, .zero = 2, .prefetch = true, .micro_batch = 2},
+      {.dp = 4, .zero = 3, .micro_batch = 2},
+      {.dp = 2, .zero = 3, .prefetch = true, .micro_batch = 2},
+  };
+  expect_all_close("mlp", splits);
+  expect_all_close("resnet", splits);
+}
+
+// Pipeline and recompute change no sum: the same bits as without them.
+TEST(Equivalence, PipelineAndRecomputeAreBitwise) {
+  for (const char* family : {"gpt2", "llama"}) {
+    const ModelSpec model = small_model(family);
+    const Job job = small_job(model, DType::kF32);
+    for (const Split& split : transformer_splits()) {
+      const Strategy strategy = strategy_of(model, split);
+      Strategy plain = strategy;
+      plain.pp = 1;
+      plain.stage_bounds.clear();
+      plain.recompute.assign(plain.recompute.size(), kNo);
+      if (split.zero > 1 || plain == strategy) continue;
+      SCOPED_TRACE(fmt::format("{}: {}", family, strategy.text(job)));
+      const SmallRun split_run = train_small(model, job, strategy, small_options(kSteps));
+      const SmallRun plain_run = train_small(model, job, plain, small_options(kSteps));
+      EXPECT_EQ(split_run.losses, plain_run.losses);
+      EXPECT_EQ(split_run.result.validation_loss, plain_run.result.validation_loss);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace plimsoll
