@@ -219,10 +219,7 @@ class Search {
           std::pair{3, false}, std::pair{3, true}}) {
       if (pins_.zero ? zero != *pins_.zero : zero > 0 && split.dp == 1) continue;
       if (!pins_.zero && zero > 1 && split.pp > 1) continue;  // not planned by this version
-      Strategy strategy = split;
-      strategy.zero = zero;
-      const bool must_run = cluster_.device.shares_cores && !pins_.zero;
-      if (must_run && zero > 0 && !why_not_runnable(strategy).empty()) continue;
+      if (cluster_.device.shares_cores && !pins_.zero && zero > 0) continue;
       choices.emplace_back(zero, prefetch);
     }
     return choices;

@@ -61,17 +61,11 @@ std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) 
 }
 
 std::string why_not_runnable(const Strategy& strategy) {
-  if (strategy.tp > 1) {
-    return "tensor parallelism gathers and scatters, and the executor only sums over ranks";
+  if (strategy.cp > 1 || strategy.ep > 1) {
+    return "the executor has no groups for context and expert parallelism";
   }
-  if (strategy.pp > 1) {
-    return fmt::format(
-        "{} pipeline stages exchange messages, and the executor only sums over ranks", strategy.pp);
-  }
-  if (strategy.zero > 0) {
-    return fmt::format(
-        "ZeRO-{} scatters gradients or gathers parameters, and the executor only sums over ranks",
-        strategy.zero);
+  if (strategy.pp > 1 && strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
+    return fmt::format("the executor has not been held to the schedule {}", strategy.schedule);
   }
   return "";
 }

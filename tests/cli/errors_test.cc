@@ -33,12 +33,9 @@ TEST(Errors, NamesAreChecked) {
   expect_error("", 2, "subcommand");
 }
 
-TEST(Errors, WhatIsOnlyPlannedIsNotTrained) {
-  for (const char* zero : {"1", "2", "3"}) {
-    expect_error(std::string("train gpt2-tiny --devices 2 --dp 2 --steps 1 --zero ") + zero, 2,
-                 "the plan cannot be run: ZeRO-");
-  }
+TEST(Errors, SplitsThatCannotBeAreNotTrained) {
   expect_error("train gpt2-tiny --steps 1 --zero 1", 2, "there is one");
+  expect_error("train gpt2-tiny --devices 2 --steps 1 --cp 2", 2, "cp");
 }
 
 TEST(Errors, AbsurdSizesAreRefused) {

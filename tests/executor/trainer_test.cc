@@ -342,7 +342,8 @@ TEST(Trainer, OneFailingRankEndsTheRun) {
   const FailingData failing(*data, 3);
   const Error error = error_of([&] { train(programs, failing, quick_options()); });
   EXPECT_EQ(error.code(), ExitCode::kRunFailed);
-  EXPECT_STREQ(error.what(), "the disk is gone");
+  EXPECT_THAT(error.what(), testing::EndsWith("instruction 0 (load_batch): the disk is gone"));
+  EXPECT_THAT(error.what(), testing::ContainsRegex("^rank [123], step 3, phase 'step'"));
 }
 
 TEST(Trainer, MetricsOnAFullDisk) {

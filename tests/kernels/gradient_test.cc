@@ -19,7 +19,7 @@ bool is_backward(std::string_view op) { return op.find(".backward") != std::stri
 
 // The scalar that is differentiated.
 double loss_of(const OpCase& c, CaseMemory& memory, ThreadPool& pool) {
-  memory.run(c.calls[0], pool);
+  for (size_t i = 0; i < c.forward_calls; ++i) memory.run(c.calls[i], pool);
   const std::vector<double> y = memory.values(c.result);
   if (c.result == "loss") return y[0] * memory.values("scalars")[kScalarGradientScale];
   const std::vector<double> weights = memory.values("d" + c.result);

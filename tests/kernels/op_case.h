@@ -47,8 +47,9 @@ struct OpCase {
   std::string name;
   Attributes attributes;
   std::vector<TensorSpec> tensors;
-  std::vector<Call> calls;  // the first is the forward pass
-  std::string result;       // output whose weighted sum is differentiated; "loss" for a loss
+  std::vector<Call> calls;  // the first (or first few) are the forward pass
+  size_t forward_calls = 1;
+  std::string result;  // output whose weighted sum is differentiated; "loss" for a loss
   int64_t first_sample = 0;
 
   OpCase& tensor(const std::string& tensor_name, Shape shape, Fill fill = Fill::kNormal,

@@ -30,6 +30,57 @@ void linear_cases(bool large, Cases& cases) {
   }
 }
 
+// One rank's share: its last two columns are padding.
+void vocab_cases(bool large, Cases& cases) {
+  const int64_t r = large ? 517 : 5, k = large ? 70 : 3, v = large ? 203 : 7;
+  OpCase b = named("bias_add");
+  b.tensor("x", {r, v}).tensor("b", {v}).output("y", {r, v}).weighted("y").gradient("b");
+  b.call({"bias_add", {"x", "b"}, {"y"}, {}, {{0, 0}}});
+  b.call({"bias_add.backward", {"dy"}, {"db"}, {0}, {}});
+  cases.push_back(b);
+
+  OpCase c = named("vocab_cross_entropy", {{"vocabulary", v - 2}, {"tp", int64_t{2}}});
+  c.forward_calls = 3;
+  c.scalars().tensor("logits", {r, v}).targets("targets", {r}, v - 2).gradient("logits");
+  c.output("max", {r}).output("sums", {2, r}).output("loss", {1}, Kind::kF64).weighted("loss");
+  c.output("row_loss", {r}).output("lse", {r});
+  c.call({"vocab_cross_entropy.max", {"logits"}, {"max"}, {}, {}});
+  c.call({"vocab_cross_entropy.sums", {"logits", "targets", "max"}, {"sums"}, {}, {}});
+  const Call loss{
+      "vocab_cross_entropy", {"targets", "max", "sums"}, {"loss", "row_loss", "lse"}, {0}, {}};
+  c.call(loss);
+  c.call({"vocab_cross_entropy.backward",
+          {"logits", "targets", "lse", "scalars"},
+          {"dlogits"},
+          {},
+          {{0, 0}}});
+  cases.push_back(c);
+
+  // The loss is the same whatever is taken off the logits.
+  OpCase h = named("vocab_linear_cross_entropy",
+                   {{"vocabulary", v - 2}, {"tp", int64_t{2}}, {"chunks", int64_t{3}}});
+  h.forward_calls = 3;
+  h.scalars().tensor("x", {r, k}).tensor("w", {v, k}).targets("targets", {r}, v - 2);
+  h.gradient("x").gradient("w").output("ws", {(r + 2) / 3, v});
+  h.output("max", {r}).output("sums", {2, r}).tensor("row_max", {r}, Fill::kPositive);
+  h.output("rescaled", {2, r}).output("loss", {1}, Kind::kF64).weighted("loss");
+  h.output("row_loss", {r}).output("lse", {r});
+  h.call(
+      {"vocab_linear_cross_entropy.local", {"x", "w", "targets"}, {"max", "sums", "ws"}, {}, {}});
+  h.call({"vocab_linear_cross_entropy.rescale",
+          {"sums", "max", "row_max"},
+          {"rescaled"},
+          {},
+          {{0, 0}}});
+  h.call({loss.op, {"targets", "row_max", "rescaled"}, loss.out, {0}, {}});
+  h.call({"vocab_linear_cross_entropy.backward",
+          {"x", "w", "targets", "lse", "scalars"},
+          {"dx", "dw", "ws"},
+          {1},
+          {}});
+  cases.push_back(h);
+}
+
 void embedding_cases(bool large, Cases& cases) {
   const int64_t b = large ? 3 : 2, t = large ? 301 : 6, v = large ? 211 : 5, ch = large ? 70 : 3;
   OpCase e = named("embedding");
@@ -325,6 +376,7 @@ void update_cases(bool large, Cases& cases) {
 std::vector<OpCase> op_cases(bool large) {
   Cases cases;
   linear_cases(large, cases);
+  vocab_cases(large, cases);
   embedding_cases(large, cases);
   norm_cases(large, cases);
   rope_cases(large, cases);

@@ -36,6 +36,73 @@ void linear(const KernelArgs& a) {
   }
 }
 
+void bias_add(const KernelArgs& a) {
+  for (int64_t i = 0; i < a.out[0].size(); ++i) {
+    out(a, 0)[i] = in(a, 0)[i] + in(a, 1)[i % a.in[1].size()];
+  }
+}
+
+// Largest logit of a row, the sum of exponentials below `top`, and the target's logit less `top`.
+double vocab_largest(const double* row, int64_t valid) {
+  return *std::max_element(row, row + valid);
+}
+
+void vocab_row(const double* row, int64_t valid, int32_t target, double top, double absent,
+               double* sum, double* of_target) {
+  *sum = 0;
+  for (int64_t i = 0; i < valid; ++i) *sum += std::exp(row[i] - top);
+  *of_target = target < 0 ? absent : row[target] - top;
+}
+
+void vocab_max(const KernelArgs& a) {
+  for (int64_t r = 0; r < a.out[0].size(); ++r) {
+    out(a, 0)[r] = vocab_largest(in(a, 0) + r * a.in[0].last(), whole(a, "vocabulary"));
+  }
+}
+
+void vocab_sums(const KernelArgs& a) {
+  const int64_t rows = a.in[2].size();
+  for (int64_t r = 0; r < rows; ++r) {
+    vocab_row(in(a, 0) + r * a.in[0].last(), whole(a, "vocabulary"), a.in[1].as<int32_t>()[r],
+              in(a, 2)[r], 0, out(a, 0) + r, out(a, 0) + rows + r);
+  }
+}
+
+void vocab_cross_entropy(const KernelArgs& a) {
+  const int64_t rows = a.in[1].size();
+  if (!a.accumulates(0)) out(a, 0)[0] = 0;
+  for (int64_t r = 0; r < rows; ++r) {
+    out(a, 2)[r] = in(a, 1)[r] + std::log(in(a, 2)[r]);
+    out(a, 1)[r] =
+        a.in[0].as<int32_t>()[r] < 0 ? 0 : out(a, 2)[r] - in(a, 1)[r] - in(a, 2)[rows + r];
+    out(a, 0)[0] += out(a, 1)[r];
+  }
+}
+
+void vocab_head_local(const KernelArgs& a) {
+  const int64_t rows = a.in[0].rows(), k = a.in[0].last(), v = a.in[1].extent(0);
+  std::vector<double> logits(static_cast<size_t>(v));
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t j = 0; j < v; ++j) {
+      double& logit = logits[static_cast<size_t>(j)];
+      logit = 0;
+      for (int64_t i = 0; i < k; ++i) logit += in(a, 0)[r * k + i] * in(a, 1)[j * k + i];
+    }
+    out(a, 0)[r] = vocab_largest(logits.data(), whole(a, "vocabulary"));
+    vocab_row(logits.data(), whole(a, "vocabulary"), a.in[2].as<int32_t>()[r], out(a, 0)[r], 1,
+              out(a, 1) + r, out(a, 1) + rows + r);
+  }
+}
+
+void vocab_head_rescale(const KernelArgs& a) {
+  const int64_t rows = a.in[1].size();
+  for (int64_t r = 0; r < rows; ++r) {
+    const double target = in(a, 0)[rows + r];
+    out(a, 0)[r] = in(a, 0)[r] * std::exp(in(a, 1)[r] - in(a, 2)[r]);
+    out(a, 0)[rows + r] = target > 0 ? 0 : target + in(a, 1)[r] - in(a, 2)[r];
+  }
+}
+
 void embedding(const KernelArgs& a) {
   const int64_t ch = a.in[1].extent(1);
   for (int64_t i = 0; i < a.out[0].size(); ++i) {
@@ -410,6 +477,7 @@ KernelFunction find_reference(std::string_view op) {
       {"batch_norm", batch_norm},
       {"batch_norm.inference", batch_norm_inference},
       {"batch_norm.statistics", batch_norm_statistics},
+      {"bias_add", bias_add},
       {"clip", clip},
       {"conv2d", conv2d},
       {"copy", copy},
@@ -438,6 +506,11 @@ KernelFunction find_reference(std::string_view op) {
       {"sum_squares", sum_squares},
       {"sum_terms", sum_terms},
       {"swiglu", swiglu},
+      {"vocab_cross_entropy", vocab_cross_entropy},
+      {"vocab_cross_entropy.max", vocab_max},
+      {"vocab_cross_entropy.sums", vocab_sums},
+      {"vocab_linear_cross_entropy.local", vocab_head_local},
+      {"vocab_linear_cross_entropy.rescale", vocab_head_rescale},
   };
   const auto found = kTable.find(op);
   return found == kTable.end() ? nullptr : found->second;

@@ -48,8 +48,11 @@ TEST(Framework, SaysWhatIsNotRun) {
   strategy.dp = 4;
   strategy.recompute = {Recompute::kFull, Recompute::kNone};
   EXPECT_EQ(why_not_run(own, strategy), "");
+  strategy.ep = 2;
+  EXPECT_EQ(why_not_run(own, strategy), "plimsoll runs no expert parallelism (--ep 2)");
+  strategy.ep = 1;
   strategy.tp = 2;
-  EXPECT_EQ(why_not_run(own, strategy), "plimsoll runs no tensor parallelism (--tp 2)");
+  EXPECT_EQ(why_not_run(own, strategy), "");
   EXPECT_EQ(why_not_run(megatron, strategy), "");
   strategy.zero = 1;
   strategy.sequence_parallel = true;

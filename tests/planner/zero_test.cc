@@ -321,8 +321,11 @@ TEST(Zero, SearchShardsOnGpusAndOnCpusWhenAsked) {
   EXPECT_THAT(least("8xa100-80gb", pins).text(job), ::testing::HasSubstr("ZeRO-2"));
   Strategy strategy;
   EXPECT_EQ(why_not_runnable(strategy), "");
-  strategy.zero = 1;
-  EXPECT_THAT(why_not_runnable(strategy), ::testing::HasSubstr("ZeRO-1"));
+  strategy.zero = 3;
+  strategy.tp = strategy.pp = 2;
+  EXPECT_EQ(why_not_runnable(strategy), "");
+  strategy.cp = 2;
+  EXPECT_THAT(why_not_runnable(strategy), ::testing::HasSubstr("context"));
 }
 
 TEST(Zero, PlansReadBack) {
