@@ -27,18 +27,19 @@ void ThreadGroup::meet(int place) {
     return;
   }
   here_[static_cast<size_t>(place)] = true;
+  const ThreadWorld::Waiting waiting(world_, ranks[static_cast<size_t>(place)]);
   const uint64_t generation = generation_;
   const bool in_time = changed_.wait_for(
       lock, world_.watchdog(), [&] { return generation_ != generation || world_.aborted(); });
   if (generation_ != generation) return;  // all had arrived before anything failed
   if (in_time) world_.throw_if_aborted();
-  std::vector<std::string> missing;
+  std::vector<int> missing;
   for (size_t i = 0; i < here_.size(); ++i) {
-    if (!here_[i]) missing.push_back(world_.place_of(ranks[i]));
+    if (!here_[i]) missing.push_back(ranks[i]);
   }
   const std::string message =
       fmt::format("waited {:g} s for the other ranks of group '{}': {}", world_.watchdog().count(),
-                  name, fmt::join(missing, "; "));
+                  name, world_.who_holds_up(missing));
   lock.unlock();  // abort takes the locks of all groups
   throw run_failed(message);
 }
@@ -49,7 +50,10 @@ void ThreadGroup::wake() {
 }
 
 ThreadWorld::ThreadWorld(std::vector<Coordinates> ranks, double watchdog_seconds)
-    : coordinates_(std::move(ranks)), watchdog_(watchdog_seconds), places_(coordinates_.size()) {
+    : coordinates_(std::move(ranks)),
+      watchdog_(watchdog_seconds),
+      places_(coordinates_.size()),
+      waiting_(coordinates_.size()) {
   for (size_t rank = 0; rank < coordinates_.size(); ++rank) {
     inboxes_.push_back(std::make_unique<Inbox>());
     places_[rank] = nullptr;
@@ -124,7 +128,7 @@ void ThreadWorld::finish(Message& message, int to) {
   lock.unlock();
   if (in_time) throw_if_aborted();
   throw run_failed(fmt::format("waited {:g} s for rank {} to take a message of {} bytes: {}",
-                               watchdog_.count(), to, message.bytes, place_of(to)));
+                               watchdog_.count(), to, message.bytes, who_holds_up({to})));
 }
 
 void ThreadWorld::receive(int from, int to, int64_t tag, std::byte* data, int64_t bytes) {
@@ -138,12 +142,16 @@ void ThreadWorld::receive(int from, int to, int64_t tag, std::byte* data, int64_
     }
     return false;
   };
-  const bool in_time = inbox.changed.wait_for(lock, watchdog_, has_come);
+  bool in_time = false;
+  {
+    const Waiting waiting(*this, to);
+    in_time = inbox.changed.wait_for(lock, watchdog_, has_come);
+  }
   if (!in_time || aborted_) {
     lock.unlock();
     throw_if_aborted();
     throw run_failed(fmt::format("waited {:g} s for a message of rank {}: {}", watchdog_.count(),
-                                 from, place_of(from)));
+                                 from, who_holds_up({from})));
   }
   Message& message = **found;
   *found = message.next;
@@ -158,6 +166,17 @@ void ThreadWorld::receive(int from, int to, int64_t tag, std::byte* data, int64_
   lock.lock();
   message.arrived = true;
   inbox.changed.notify_all();
+}
+
+std::string ThreadWorld::who_holds_up(const std::vector<int>& missing) const {
+  std::vector<std::string> places;
+  for (int rank = 0; rank < size(); ++rank) {
+    if (!waiting_[static_cast<size_t>(rank)]) places.push_back(place_of(rank));
+  }
+  if (places.empty()) {
+    for (const int rank : missing) places.push_back(place_of(rank));
+  }
+  return fmt::format("{}", fmt::join(places, "; "));
 }
 
 std::string ThreadWorld::place_of(int rank) const {

@@ -45,6 +45,20 @@ class ThreadGroup {
 
 class ThreadWorld {
  public:
+  // While it lives, the rank waits for another.
+  class Waiting {
+   public:
+    Waiting(ThreadWorld& world, int rank) : flag_(world.waiting_[static_cast<size_t>(rank)]) {
+      flag_ = true;
+    }
+    ~Waiting() { flag_ = false; }
+    Waiting(const Waiting&) = delete;
+    Waiting& operator=(const Waiting&) = delete;
+
+   private:
+    std::atomic<bool>& flag_;
+  };
+
   ThreadWorld(std::vector<Coordinates> ranks, double watchdog_seconds);
 
   [[nodiscard]] int size() const { return static_cast<int>(coordinates_.size()); }
@@ -58,8 +72,9 @@ class ThreadWorld {
   void receive(int from, int to, int64_t tag, std::byte* data, int64_t bytes);
 
   void set_place(int rank, const std::string* place) { places_[static_cast<size_t>(rank)] = place; }
-  // "rank 1 is at phase 'step', …"
-  [[nodiscard]] std::string place_of(int rank) const;
+  // "rank 1 is at phase 'step', …": the ranks that wait for nobody, from among all, since one that
+  // hangs keeps others waiting who keep others waiting; `missing` when there is none.
+  [[nodiscard]] std::string who_holds_up(const std::vector<int>& missing) const;
 
   // The first reason stays; all that waits wakes up.
   void abort(const std::string& reason);
@@ -74,6 +89,7 @@ class ThreadWorld {
     Message* first = nullptr;
   };
 
+  [[nodiscard]] std::string place_of(int rank) const;
   [[nodiscard]] std::vector<int> members(int rank, std::string_view name, int copies) const;
 
   std::vector<Coordinates> coordinates_;
@@ -81,6 +97,7 @@ class ThreadWorld {
   std::map<std::pair<std::string, std::vector<int>>, std::shared_ptr<ThreadGroup>> groups_;
   std::vector<std::unique_ptr<Inbox>> inboxes_;
   std::vector<std::atomic<const std::string*>> places_;
+  std::vector<std::atomic<bool>> waiting_;
   mutable std::mutex mutex_;  // of groups_ and reason_
   std::atomic<bool> aborted_ = false;
   std::string reason_;

@@ -150,6 +150,41 @@ TEST(Equivalence, MlpAndResNet) {
   expect_all_close("resnet", splits);
 }
 
+// Beyond the list: any split of any small transformer.
+RC_GTEST_PROP(Equivalence, AnySplit, ()) {
+  const int64_t layers = *rc::gen::inRange(1, 4);
+  const ModelSpec model =
+      testing::random_transformer(*rc::gen::element<std::string>("gpt2-tiny", "llama-tiny"), layers,
+                                  4, 2 * *rc::gen::inRange(1, 4), *rc::gen::inRange(20, 80));
+  Strategy s;
+  s.tp = *rc::gen::element(1, 1, 2, 4);
+  s.pp = *rc::gen::inRange<int>(1, static_cast<int>(layers) + 1);
+  s.dp = *rc::gen::inRange(1, std::max(2, 16 / s.tp / s.pp + 1));
+  s.sequence_parallel = s.tp > 1 && *rc::gen::arbitrary<bool>();
+  s.zero = s.dp == 1 ? 0 : *rc::gen::inRange(0, 4);
+  s.zero_prefetch = s.zero >= 2 && *rc::gen::arbitrary<bool>();
+  s.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
+  s.attention = *rc::gen::element<std::string>("flash", "naive");
+  s.micro_batch = *rc::gen::inRange(1, 3);
+  for (int64_t i = 0; i < layers; ++i) {
+    s.recompute.push_back(*rc::gen::element(kNo, kCore, kAll));
+  }
+  Job job = small_job(model, DType::kF64, s.dp * s.micro_batch * *rc::gen::inRange(1, 5));
+  job.seq = 4 * *rc::gen::inRange(1, 4);
+  s.loss_chunks = *rc::gen::inRange<int64_t>(1, 4);
+  job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kSgd);
+  const SmallRun split = train_small(model, job, s, small_options(2));
+  const SmallRun one = train_small(model, job, on_one_device(s), small_options(2));
+  RC_LOG() << s.text(job) << " tp " << s.tp << " pp " << s.pp << " " << s.schedule << "\n";
+  for (size_t i = 0; i < one.losses.size(); ++i) {
+    RC_ASSERT(std::abs(split.losses[i] - one.losses[i]) <= std::ldexp(one.losses[i], -23));
+    RC_ASSERT(std::abs(split.norms[i] - one.norms[i]) <= 1e-9 * one.norms[i]);
+  }
+  for (const RankReport& rank : split.result.ranks) {
+    RC_ASSERT(rank.measured_arena_bytes == rank.predicted_arena_bytes);
+  }
+}
+
 // Pipeline and recompute change no sum: the same bits as without them.
 TEST(Equivalence, PipelineAndRecomputeAreBitwise) {
   for (const char* family : {"gpt2", "llama"}) {
