@@ -49,6 +49,10 @@ void add_job_options(CLI::App& command, JobArguments& a) {
   command.add_option("--cp", a.pins.cp, "context parallel ranks")->group(pins);
   command.add_option("--ep", a.pins.ep, "expert parallel ranks")->group(pins);
   command.add_option("--zero", a.pins.zero, "ZeRO stage")->group(pins);
+  command
+      .add_option("--shard-group", a.pins.shard_group,
+                  "ranks that ZeRO divides over; all when left out")
+      ->group(pins);
   command.add_option("--sequence-parallel", a.pins.sequence_parallel)->group(pins);
   command.add_option("--micro-batch", a.pins.micro_batch, "samples a rank works on at once")
       ->group(pins);

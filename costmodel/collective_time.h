@@ -9,10 +9,10 @@
 
 namespace plimsoll {
 
-enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kSendReceive };
+enum class Collective : uint8_t { kAllReduce, kAllGather, kReduceScatter, kSendReceive, kAllToAll };
 
 // The collective that an instruction of that name is ("all_reduce", "all_gather", "reduce_scatter",
-// "send", "receive"); empty for anything else.
+// "send", "receive", "all_to_all"); empty for anything else.
 [[nodiscard]] std::optional<Collective> find_collective(std::string_view op);
 
 // `size` ranks that are `stride` ranks apart. Ranks fill the cluster's nodes in order.
@@ -23,7 +23,8 @@ struct CollectiveGroup {
 };
 
 // Seconds from the last rank's arrival to the end. `bytes` is the whole tensor's: of the operand of
-// an all-reduce, of the gathered result, of the operand that is scattered, of the message sent.
+// an all-reduce, of the gathered result, of the operand that is scattered, of the message sent;
+// of an all-to-all, what one rank has to distribute (its own part stays).
 class CollectiveTimeModel {
  public:
   virtual ~CollectiveTimeModel() = default;
@@ -38,6 +39,8 @@ class CollectiveTimeModel {
 //     all-reduce       2 (n - 1) a + 2 (n - 1) / n * bytes / b
 //     all-gather and reduce-scatter   (n - 1) a + (n - 1) / n * bytes / b
 //     send and receive                a + bytes / b
+//     all-to-all       (n - 1) a + the longer of (m - 1) / n * bytes / link (to the m - 1 others of
+//                      its node) and (n - m) / n * bytes / network (through the rank's own port)
 // Inside a node a and b are those of the link (PCIe where the link does not join the group). Over
 // nodes a is the network's, and b the lesser of the link's and of the network's of all members that
 // a node has, since each device has a network port.

@@ -3,6 +3,7 @@
 #include "base/error.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace plimsoll {
 
@@ -107,7 +108,18 @@ double collective_bytes(const StepProgram& program, const Instruction& instructi
     }
     return bytes;
   };
-  return std::max(sum(instruction.inputs), sum(instruction.outputs));
+  // Buffers have the declared bound of rows; what balanced routing moves is read and written once.
+  if (instruction.op == "all_to_all") return instruction.bytes_moved / 2;
+  const double bytes = std::max(sum(instruction.inputs), sum(instruction.outputs));
+  // A part of a tensor that is reduced where it lies.
+  const auto part = static_cast<double>(instruction.attributes.get_int("shards", 1));
+  if (part <= 1 || instruction.outputs.size() != 1) return bytes;
+  const Buffer& buffer = program.buffers[static_cast<size_t>(instruction.outputs.front())];
+  const int64_t elements = instruction.attributes.get_int("elements", 0);
+  const bool is_whole = num_elements(buffer.shape) == elements;
+  return is_whole ? bytes * std::ceil(static_cast<double>(elements) / part) /
+                        static_cast<double>(elements)
+                  : bytes;
 }
 
 CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) {
@@ -121,6 +133,17 @@ CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) 
                         (peer == "previous" && at.pp == 0);
     return {2, around ? (stages - 1) * stage_ranks : stage_ranks};
   }
+  if (group == "data") return {int64_t{at.cp_size} * at.ep_size * at.dp_size, at.tp_size};
+  if (group == "shard" || group == "replica") {
+    const int64_t ranks = int64_t{at.cp_size} * at.ep_size * at.dp_size;
+    const int64_t inside = instruction.attributes.get_int("shard_ranks", 0);
+    if (inside < 1 || ranks % inside != 0) {
+      throw bad_input(fmt::format("{}: {} shard ranks do not divide a group of {}", instruction.op,
+                                  inside, ranks));
+    }
+    if (group == "shard") return {inside, at.tp_size};
+    return {ranks / inside, at.tp_size * inside};
+  }
   int64_t stride = 1;
   if (group == "tp") return {at.tp_size, stride};
   stride *= at.tp_size;
@@ -132,7 +155,7 @@ CollectiveGroup group_of(const Instruction& instruction, const Coordinates& at) 
   stride *= at.dp_size;
   if (group == "pp") return {at.pp_size, stride};
   throw bad_input(fmt::format("{}: unknown group '{}'", instruction.op, group),
-                  "groups are tp, cp, ep, dp, pp and embedding");
+                  "groups are tp, cp, ep, dp, data, shard, replica, pp and embedding");
 }
 
 SimulatedStep simulate(const StepProgram& program, const Cluster& cluster,

@@ -38,14 +38,15 @@ struct SimulatedStep {
   }
 };
 
-// Ranks and stride of an instruction's group ("dp", "tp", …) under the rank order tp, cp, ep, dp,
-// pp with tp fastest; of a message: the two stages ("next" of the last is the first). An unknown
-// group is an Error (exit 2): programs also come from files.
+// Ranks and stride of an instruction's group ("dp", "tp", "data", …) under the rank order tp, cp,
+// ep, dp, pp with tp fastest; of a message: the two stages ("next" of the last is the first). An
+// unknown group is an Error (exit 2): programs also come from files.
 [[nodiscard]] CollectiveGroup group_of(const Instruction& instruction,
                                        const Coordinates& coordinates);
 
 // Bytes of a collective by the convention of CollectiveTimeModel: the larger of what it reads and
-// what it writes, which is the whole tensor, in place or not.
+// what it writes, which is the whole tensor, in place or not; of an all-to-all what balanced
+// routing sends, of a part reduced in place (attribute `shards`) that part.
 [[nodiscard]] double collective_bytes(const StepProgram& program, const Instruction& instruction);
 
 // Times the phase `phase` ("step") of a verified program. Throws Error (exit 2) when the program

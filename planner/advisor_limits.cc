@@ -70,7 +70,8 @@ class LargestSearch {
 
 Largest largest_divisor(const AdvisorContext& context, const AtValue& at) {
   const Configuration& base = context.base.configuration;
-  const std::vector<int64_t> sizes = divisors(base.job.global_batch / base.strategy.dp);
+  const std::vector<int64_t> sizes =
+      divisors(base.job.global_batch / base.strategy.num_sample_ranks());
   const auto value_of = [&](int64_t i) { return sizes[static_cast<size_t>(i)]; };
   const auto count = static_cast<int64_t>(sizes.size());
   LargestSearch search(context, at);

@@ -33,7 +33,9 @@ bool belongs_to_job(const Pins& /*pins*/) { return true; }
 
 // Micro-batch: fewer samples at once, more steps of accumulation.
 
-int64_t share(const Configuration& now) { return now.job.global_batch / now.strategy.dp; }
+int64_t share(const Configuration& now) {
+  return now.job.global_batch / now.strategy.num_sample_ranks();
+}
 
 Setting micro_batch_of(int64_t size) {
   return [size](Configuration& c) { c.strategy.micro_batch = size; };

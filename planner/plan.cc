@@ -26,7 +26,11 @@ bool has_sequences(const StepProgram& program) {
 
 DeviceFacts facts_of(const Cluster& cluster, const Job& job, const Strategy& strategy) {
   int communicators = 0;
-  for (const int size : {strategy.dp, strategy.tp, strategy.pp}) communicators += size > 1 ? 1 : 0;
+  for (const int size : {strategy.dp, strategy.tp, strategy.pp, strategy.cp, strategy.ep}) {
+    communicators += size > 1 ? 1 : 0;
+  }
+  // The groups "data", or "shard" and "replica" in place of one.
+  if (strategy.cp * strategy.ep > 1 || strategy.shard_group > 0) ++communicators;
   return {.outside_bytes = cluster.device.outside_bytes(communicators),
           .peak_flops_per_second = peak_flops(cluster.device, job.precision)};
 }

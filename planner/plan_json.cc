@@ -115,6 +115,7 @@ Json strategy_json(const Strategy& s) {
           {"cp", s.cp},
           {"ep", s.ep},
           {"zero", s.zero},
+          {"shard_group", s.shard_group},
           {"zero_prefetch", s.zero_prefetch},
           {"sequence_parallel", s.sequence_parallel},
           {"micro_batch", s.micro_batch},
@@ -356,6 +357,7 @@ Strategy read_strategy(const Reader& json, const ModelSpec& model) {
   json.get("cp", s.cp);
   json.get("ep", s.ep);
   json.get("zero", s.zero);
+  if (json.has("shard_group")) json.get("shard_group", s.shard_group);
   json.get("zero_prefetch", s.zero_prefetch);
   json.get("sequence_parallel", s.sequence_parallel);
   json.get("micro_batch", s.micro_batch);

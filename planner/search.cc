@@ -86,8 +86,8 @@ class Search {
   // pipeline takes all stages of one micro-batch and m - 1 more of its slowest, which is at least
   // the average one.
   [[nodiscard]] double seconds_bound(const Strategy& s) const {
-    const double micro_batch_seconds = sample_seconds_ * static_cast<double>(s.micro_batch) /
-                                       static_cast<double>(s.tp * s.ep * s.cp);
+    const double micro_batch_seconds =
+        sample_seconds_ * static_cast<double>(s.micro_batch) / static_cast<double>(s.tp * s.cp);
     const auto m = static_cast<double>(accumulation_steps(s, job_));
     return micro_batch_seconds * (s.pp - 1 + m) / s.pp;
   }
@@ -99,8 +99,8 @@ class Search {
     const int64_t states =
         state_bytes_per_parameter(job_) - weights - dtype_bytes(job_.gradient_type);
     const auto parameters = static_cast<double>(num_parameters_) / (s.tp * s.pp * s.ep);
-    const double bytes = static_cast<double>(weights) / (s.zero >= 3 ? s.dp : 1) +
-                         static_cast<double>(states) / (s.zero >= 1 ? s.dp : 1);
+    const double bytes = static_cast<double>(weights) / (s.zero >= 3 ? s.dp * s.cp : 1) +
+                         static_cast<double>(states) / (s.zero >= 1 ? s.dp * s.cp : 1);
     return static_cast<int64_t>(parameters * bytes);
   }
 
@@ -114,6 +114,7 @@ class Search {
     take(strategy.cp, pins_.cp);
     take(strategy.ep, pins_.ep);
     take(strategy.zero, pins_.zero);
+    take(strategy.shard_group, pins_.shard_group);
     take(strategy.interleave, pins_.interleave);
     take(strategy.sequence_parallel, pins_.sequence_parallel);
     take(strategy.schedule, pins_.schedule);
@@ -126,7 +127,11 @@ class Search {
   // Every pair of degrees that the devices allow. CPU devices are this machine's, for the executor
   // to run: what it cannot run is no choice there unless it was asked for.
   [[nodiscard]] std::vector<Strategy> split_choices() const {
-    const int64_t devices = cluster_.num_devices();
+    const Strategy pinned = pinned_strategy();
+    // Expert and context parallel ranks are the pinned ones.
+    const int64_t others = int64_t{std::max(1, pinned.ep)} * std::max(1, pinned.cp);
+    if (cluster_.num_devices() % others != 0) return {};
+    const int64_t devices = cluster_.num_devices() / others;
     std::vector<Strategy> splits;
     for (const int64_t tp : divisors(devices)) {
       if (pins_.tp ? tp != *pins_.tp : tp > cluster_.devices_per_node) continue;
@@ -134,14 +139,14 @@ class Search {
         if (pins_.pp ? pp != *pins_.pp : pp > std::max<int64_t>(1, model_.layers)) continue;
         const int64_t dp = devices / tp / pp;
         if (pins_.dp && dp != *pins_.dp) continue;
-        Strategy strategy = pinned_strategy();
+        Strategy strategy = pinned;
         strategy.tp = static_cast<int>(tp);
         strategy.pp = static_cast<int>(pp);
         strategy.dp = static_cast<int>(dp);
         // Sharded norms and dropout cost no more messages and keep fewer activations.
         if (!pins_.sequence_parallel) strategy.sequence_parallel = tp > 1;
-        const bool pinned = (pins_.tp || tp == 1) && (pins_.pp || pp == 1);
-        if (cluster_.device.shares_cores && !pinned) continue;
+        const bool asked_for = (pins_.tp || tp == 1) && (pins_.pp || pp == 1);
+        if (cluster_.device.shares_cores && !asked_for) continue;
         splits.push_back(std::move(strategy));
       }
     }
@@ -151,7 +156,7 @@ class Search {
   [[nodiscard]] std::vector<Outer> outer_choices() {
     std::vector<Outer> outers;
     for (const Strategy& split : split_choices()) {
-      if (job_.global_batch % split.dp != 0) continue;
+      if (job_.global_batch % split.num_sample_ranks() != 0) continue;
       for (const auto& [zero, prefetch] : zero_choices(split)) {
         for (const int64_t chunk : chunk_choices()) {
           for (const int64_t micro_batch : micro_batch_choices(split)) {
@@ -185,17 +190,17 @@ class Search {
                                   strategy.num_ranks(), cluster_.text, devices),
                       "leave --dp out, or name a cluster of that size");
     }
-    if (strategy.dp >= 1 && job_.global_batch % strategy.dp != 0) {
+    if (strategy.dp >= 1 && job_.global_batch % strategy.num_sample_ranks() != 0) {
       throw bad_input(fmt::format("--global-batch {} cannot be split over {} data-parallel ranks",
-                                  job_.global_batch, strategy.dp),
-                      fmt::format("use a multiple of {}", strategy.dp));
+                                  job_.global_batch, strategy.num_sample_ranks()),
+                      fmt::format("use a multiple of {}", strategy.num_sample_ranks()));
     }
     check_strategy(model_, job_, strategy);
     throw bad_input("the pinned degrees leave no strategy", "pin fewer of them");
   }
 
   [[nodiscard]] std::vector<int64_t> micro_batch_choices(const Strategy& split) const {
-    const int64_t share = job_.global_batch / split.dp;
+    const int64_t share = job_.global_batch / split.num_sample_ranks();
     if (!pins_.micro_batch) return divisors(share);
     const int64_t pinned = *pins_.micro_batch;
     if (pinned < 1 || share % pinned != 0) return {};
@@ -217,7 +222,8 @@ class Search {
     for (const auto& [zero, prefetch] :
          {std::pair{0, false}, std::pair{1, false}, std::pair{2, false}, std::pair{2, true},
           std::pair{3, false}, std::pair{3, true}}) {
-      if (pins_.zero ? zero != *pins_.zero : zero > 0 && split.dp == 1) continue;
+      if (pins_.zero ? zero != *pins_.zero : zero > 0 && split.num_replicas() == 1) continue;
+      if (zero == 0 && pins_.shard_group && !pins_.zero) continue;
       if (!pins_.zero && zero > 1 && split.pp > 1) continue;  // not planned by this version
       if (cluster_.device.shares_cores && !pins_.zero && zero > 0) continue;
       choices.emplace_back(zero, prefetch);

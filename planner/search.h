@@ -20,7 +20,7 @@ namespace plimsoll {
 
 // Fields of the strategy that the user fixed; the rest is searched.
 struct Pins {
-  std::optional<int> dp, tp, pp, cp, ep, zero, interleave;
+  std::optional<int> dp, tp, pp, cp, ep, zero, shard_group, interleave;
   std::optional<bool> sequence_parallel;
   std::optional<int64_t> micro_batch;
   std::optional<std::string> schedule;

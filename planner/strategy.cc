@@ -45,14 +45,16 @@ std::string Strategy::text(const Job& job) const {
   std::string text =
       fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
                   accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
+  if (ep > 1) text = fmt::format("ep {} · {}", ep, text);
   if (zero > 0) text += fmt::format(" · ZeRO-{}{}", zero, zero_prefetch ? " with prefetch" : "");
+  if (shard_group > 0) text += fmt::format(" in groups of {}", shard_group);
   text += " · recompute " + recompute_text();
   if (loss_chunks > 1) text += fmt::format(" · loss in {} chunks", loss_chunks);
   return text;
 }
 
 int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
-  return job.global_batch / (strategy.dp * strategy.micro_batch);
+  return job.global_batch / (strategy.num_sample_ranks() * strategy.micro_batch);
 }
 
 std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
@@ -63,6 +65,9 @@ std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) 
 std::string why_not_runnable(const Strategy& strategy) {
   if (strategy.cp > 1 || strategy.ep > 1) {
     return "the executor has no groups for context and expert parallelism";
+  }
+  if (strategy.shard_group > 0) {
+    return "the executor shards over the whole data-parallel group alone";
   }
   if (strategy.pp > 1 && strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
     return fmt::format("the executor has not been held to the schedule {}", strategy.schedule);
@@ -93,7 +98,7 @@ void check_zero(const Strategy& strategy) {
   if (strategy.zero < 0 || strategy.zero > 3) {
     throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
   }
-  if (strategy.zero > 0 && strategy.dp == 1) {
+  if (strategy.zero > 0 && strategy.num_replicas() == 1) {
     throw bad_input(
         fmt::format("--zero {} shards over data-parallel ranks, and there is one", strategy.zero),
         "use --zero 0, or more devices");
@@ -101,6 +106,35 @@ void check_zero(const Strategy& strategy) {
   if (strategy.zero_prefetch && strategy.zero < 2) {
     throw bad_input(fmt::format("ZeRO-{} has nothing to prefetch", strategy.zero),
                     "prefetch goes with ZeRO-2 and ZeRO-3");
+  }
+  if (strategy.shard_group == 0) return;
+  if (strategy.zero == 0) {
+    throw bad_input(
+        fmt::format("--shard-group {} shards nothing without ZeRO", strategy.shard_group),
+        "add --zero, or leave --shard-group out");
+  }
+  if (strategy.shard_group < 2 || strategy.num_replicas() % strategy.shard_group != 0) {
+    throw bad_input(fmt::format("--shard-group {} does not divide {} data-parallel ranks",
+                                strategy.shard_group, strategy.num_replicas()),
+                    "use a divisor of at least 2");
+  }
+  if (strategy.ep > 1) {
+    throw bad_input("hybrid sharding goes with one expert-parallel rank",
+                    "leave --shard-group or --ep out");
+  }
+}
+
+void check_experts(const ModelSpec& model, const Strategy& strategy) {
+  if (strategy.ep < 1) throw bad_input(fmt::format("--ep {} is not positive", strategy.ep));
+  if (strategy.ep == 1) return;
+  if (!model.experts) {
+    throw bad_input(fmt::format("--ep {}: {} has no experts", strategy.ep, model.name),
+                    "use --ep 1");
+  }
+  if (model.experts->routed % strategy.ep != 0) {
+    throw bad_input(
+        fmt::format("--ep {} does not divide {} experts", strategy.ep, model.experts->routed),
+        "use a divisor of their number");
   }
 }
 
@@ -116,7 +150,7 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   };
   if (strategy.tp < 1) throw bad_input(fmt::format("--tp {} is not positive", strategy.tp));
   degree("cp", strategy.cp);
-  degree("ep", strategy.ep);
+  check_experts(model, strategy);
   if (strategy.interleave != 1) {
     throw bad_input("interleaved schedules are not planned by this version",
                     "leave --interleave out");
@@ -131,10 +165,12 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   if (strategy.micro_batch < 1) {
     throw bad_input(fmt::format("--micro-batch {} is not positive", strategy.micro_batch));
   }
-  const int64_t a_round = checked_mul(strategy.dp, strategy.micro_batch);
+  const int64_t a_round = checked_mul(strategy.num_sample_ranks(), strategy.micro_batch);
   if (job.global_batch % a_round != 0) {
-    throw bad_input(fmt::format("--global-batch {} is not a multiple of dp {} × micro-batch {}",
-                                job.global_batch, strategy.dp, strategy.micro_batch),
+    throw bad_input(fmt::format("--global-batch {} is not a multiple of dp {}{} × micro-batch {}",
+                                job.global_batch, strategy.dp,
+                                strategy.ep > 1 ? fmt::format(" × ep {}", strategy.ep) : "",
+                                strategy.micro_batch),
                     fmt::format("use a multiple of {}", a_round));
   }
   if (static_cast<int64_t>(strategy.recompute.size()) != model.layers) {

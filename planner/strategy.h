@@ -22,6 +22,9 @@ enum class Recompute : uint8_t { kNone, kSelective, kFull };
 struct Strategy {
   int dp = 1, tp = 1, pp = 1, cp = 1, ep = 1;
   int zero = 0;  // 1: optimizer states sharded over dp, 2: gradients, 3: parameters too
+  // Hybrid sharding: ZeRO divides over groups of that many of the ranks that hold the same
+  // parameters, and every group has all of them; 0: over all ranks.
+  int shard_group = 0;
   // ZeRO 2 and 3: parameters are gathered a block ahead and gradients reduced beside the next
   // block's backward, for the memory of one block more.
   bool zero_prefetch = false;
@@ -36,6 +39,10 @@ struct Strategy {
   std::vector<std::string> rank_order = {"tp", "cp", "ep", "dp", "pp"};
 
   [[nodiscard]] int num_ranks() const { return dp * tp * pp * cp * ep; }
+  // Ranks with samples of their own.
+  [[nodiscard]] int num_sample_ranks() const { return dp * ep; }
+  // Ranks that hold the same parameters (but for experts, which ep divides).
+  [[nodiscard]] int num_replicas() const { return dp * ep * cp; }
   // Layers of that kind of recompute.
   [[nodiscard]] int num_recomputed(Recompute kind = Recompute::kFull) const;
   // "none", "selective", "full", or "selective on 3 of 12 layers" where layers differ.
@@ -57,7 +64,7 @@ struct Strategy {
 [[nodiscard]] std::string why_not_runnable(const Strategy& strategy);
 
 // Throws Error (exit 2) when the parts do not agree with one another, the job or the model, or when
-// this version plans no such split (tensor, pipeline, context, expert parallel).
+// this version plans no such split (context parallel).
 void check_strategy(const ModelSpec& model, const Job& job, const Strategy& strategy);
 
 }  // namespace plimsoll

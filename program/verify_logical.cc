@@ -80,12 +80,17 @@ void logical_parts(const StepProgram& program, Violations& out) {
       if (part.name.empty()) report.add("buffer '{}': a logical tensor has no name", buffer.name);
       inside = box_inside(buffer.name, part, report) && inside;
     }
-    const int64_t ranks = program.header.coordinates.dp_size;
+    const Coordinates& at = program.header.coordinates;
+    // Sizes from a file may be anything; their own rule reports them.
+    int64_t ranks = 1;
+    for (const int size : {at.dp_size, at.ep_size, at.cp_size}) {
+      if (__builtin_mul_overflow(ranks, int64_t{size}, &ranks)) ranks = 0;
+    }
     if (logical.padding < 0) {
       report.add("buffer '{}' has a padding of {} elements", buffer.name, logical.padding);
       continue;
     }
-    if (logical.shards != 1 && logical.shards != ranks) {
+    if (logical.shards < 1 || ranks % logical.shards != 0) {
       report.add("buffer '{}' is one of {} shards, its data-parallel group has {} ranks",
                  buffer.name, logical.shards, ranks);
       continue;

@@ -104,9 +104,11 @@ DraftCall fill_zero(const Draft& draft, TensorId tensor, Pass pass) {
 DraftCall all_reduce(const Draft& draft, TensorId tensor, const std::string& group) {
   DraftCall reduce = make_call(draft, "all_reduce", {}, {tensor}, Pass::kReduce);
   accumulate_onto(reduce, 0, tensor);
-  reduce.stream = group == "dp"   ? Stream::kDataParallel
-                  : group == "tp" ? Stream::kTensorParallel
-                                  : Stream::kPipeline;
+  const bool within_replica = group == "tp" || group == "ep";
+  const bool over_stages = group == "pp" || group == "embedding";
+  reduce.stream = within_replica ? Stream::kTensorParallel
+                  : over_stages  ? Stream::kPipeline
+                                 : Stream::kDataParallel;
   reduce.call.attributes.set("group", group);
   return reduce;
 }

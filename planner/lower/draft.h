@@ -106,7 +106,7 @@ void accumulate_output(Draft& draft, DraftCall& call, TensorId tensor, TensorId 
 [[nodiscard]] TensorId add_transient(Draft& draft, const std::string& name, TensorType type,
                                      Category category, TensorId like = kNoTensor);
 
-// Sums a tensor over the ranks of a group ("dp", "pp", "embedding"), in place.
+// Sums a tensor over the ranks of a group ("dp", "data", "ep", "pp", "embedding", …), in place.
 [[nodiscard]] DraftCall all_reduce(const Draft& draft, TensorId tensor,
                                    const std::string& group = "dp");
 

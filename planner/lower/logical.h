@@ -11,4 +11,7 @@ namespace plimsoll::lowering {
 void set_parts(LogicalTensor& logical, const Tensor& parameter, int tp_place,
                const std::string& suffix = "");
 
+// Names "….experts.3.…" of a rank's experts, numbered from 0, become those from `first` on.
+void count_experts_from(LogicalTensor& logical, int64_t first);
+
 }  // namespace plimsoll::lowering

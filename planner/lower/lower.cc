@@ -6,6 +6,7 @@
 #include "models/stage.h"
 #include "planner/lower/logical.h"
 #include "planner/lower/passes.h"
+#include "planner/lower/replicas.h"
 #include "planner/placement.h"
 
 #include <map>
@@ -24,6 +25,7 @@ BuildOptions build_options(const Job& job, const Strategy& strategy, bool traini
   options.dropout = job.dropout;
   options.attention = strategy.attention;
   options.loss_chunks = strategy.loss_chunks;
+  options.expert_parallel = strategy.ep;
   return options;
 }
 
@@ -46,6 +48,8 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
   header.coordinates.dp_size = strategy.dp;
   header.coordinates.tp_size = strategy.tp;
   header.coordinates.pp_size = strategy.pp;
+  header.coordinates.cp_size = strategy.cp;
+  header.coordinates.ep_size = strategy.ep;
   header.samples = {.global_batch = job.global_batch,
                     .micro_batch = strategy.micro_batch,
                     .first = 0,
@@ -53,7 +57,7 @@ void fill_header(StepProgram& program, const ModelSpec& model, const Job& job,
                     .num_microbatches = accumulation_steps(strategy, job)};
   header.outside_bytes = device.outside_bytes;
   header.peak_flops_per_second = device.peak_flops_per_second;
-  const double samples_a_rank = static_cast<double>(job.global_batch) / strategy.dp;
+  const double samples_a_rank = static_cast<double>(job.global_batch) / strategy.num_sample_ranks();
   // A vision model's convention counts the FLOPs of the stage itself, a transformer's are shared.
   const int sharers = job.seq > 0 ? strategy.num_ranks() : strategy.dp;
   header.model_flops =
@@ -109,8 +113,10 @@ StageLowering::StageLowering(const ModelSpec& model, const Job& job, const Strat
     return strategy.tp == 1 ? std::move(graph) : shard(graph, shares);
   };
   Graph training = build_model(model, build_options(job, strategy, true));
-  num_parameters_ = training.num_parameters();
-  num_active_parameters_ = active_parameters(training, model);
+  // The graph of an expert-parallel rank has its own experts alone.
+  num_parameters_ = strategy.ep == 1 ? training.num_parameters() : count_parameters(model);
+  num_active_parameters_ =
+      strategy.ep == 1 ? active_parameters(training, model) : active_parameters(model);
   training_.emplace(of_rank(std::move(training)));
   if (job.eval_batches > 0) {
     evaluation_.emplace(of_rank(build_model(model, build_options(job, strategy, false))));
@@ -176,7 +182,7 @@ StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) con
   StepProgram program = lowering::to_program(draft);
   fill_header(program, model_, job_, strategy, device_, num_parameters_, num_active_parameters_);
   program.header.coordinates.pp = stage;
-  program.header.rank = stage * strategy.dp * strategy.tp;
+  program.header.rank = stage * strategy.num_replicas() * strategy.tp;
   return program;
 }
 
@@ -187,9 +193,9 @@ StepProgram StageLowering::placed(int stage, const PassObserver& observer) const
   return program;
 }
 
-StepProgram StageLowering::of_rank(const StepProgram& program, int dp_place, int tp_place) const {
-  StepProgram other = for_rank(program, dp_place);
-  if (strategy_.tp == 1) return other;
+StepProgram StageLowering::of_rank(const StepProgram& program, int data_place, int tp_place) const {
+  StepProgram other = for_rank(program, data_place);
+  if (strategy_.tp == 1 && strategy_.ep == 1) return other;
   other.header.rank += tp_place;
   other.header.coordinates.tp = tp_place;
   std::map<std::string_view, const Tensor*> parameters;
@@ -205,6 +211,10 @@ StepProgram StageLowering::of_rank(const StepProgram& program, int dp_place, int
         std::string_view(buffer.name).substr(0, buffer.name.size() - suffix.size()));
     PLIMSOLL_CHECK(parameter != parameters.end(), "no parameter of {}", buffer.name);
     lowering::set_parts(*buffer.logical, *parameter->second, tp_place, suffix);
+    const int64_t first =
+        other.header.coordinates.ep * (model_.experts ? model_.experts->routed : 0) / strategy_.ep;
+    if (lowering::is_expert(*parameter->second))
+      lowering::count_experts_from(*buffer.logical, first);
   }
   return other;
 }
@@ -215,8 +225,10 @@ std::vector<StepProgram> lower_ranks(const ModelSpec& model, const Job& job,
   std::vector<StepProgram> programs;
   for (int stage = 0; stage < strategy.pp; ++stage) {
     const StepProgram first = lowering.placed(stage);
-    for (int dp = 0; dp < strategy.dp; ++dp) {
-      for (int tp = 0; tp < strategy.tp; ++tp) programs.push_back(lowering.of_rank(first, dp, tp));
+    for (int place = 0; place < strategy.num_replicas(); ++place) {
+      for (int tp = 0; tp < strategy.tp; ++tp) {
+        programs.push_back(lowering.of_rank(first, place, tp));
+      }
     }
   }
   return programs;
@@ -237,12 +249,16 @@ std::vector<StepProgram> lower_stages(const ModelSpec& model, const Job& job,
   return programs;
 }
 
-StepProgram for_rank(const StepProgram& program, int rank) {
+StepProgram for_rank(const StepProgram& program, int place) {
   StepProgram other = program;
-  other.header.rank = program.header.rank + rank * program.header.coordinates.tp_size;
-  other.header.coordinates.dp = rank;
-  other.header.samples.first =
-      rank * other.header.samples.per_microbatch * other.header.samples.num_microbatches;
+  Header& header = other.header;
+  Coordinates& at = header.coordinates;
+  header.rank = program.header.rank + place * at.tp_size;
+  at.cp = place % at.cp_size;
+  at.ep = place / at.cp_size % at.ep_size;
+  at.dp = place / at.cp_size / at.ep_size;
+  header.samples.first = (int64_t{at.dp} * at.ep_size + at.ep) * header.samples.per_microbatch *
+                         header.samples.num_microbatches;
   return other;
 }
 

@@ -34,7 +34,7 @@ class StageLowering {
   [[nodiscard]] StepProgram placed(int stage, const PassObserver& observer = {}) const;
   // The program of another rank of its stage: the same instructions and offsets, other samples and
   // other boxes of the tensors.
-  [[nodiscard]] StepProgram of_rank(const StepProgram& program, int dp_place, int tp_place) const;
+  [[nodiscard]] StepProgram of_rank(const StepProgram& program, int data_place, int tp_place) const;
 
  private:
   const ModelSpec& model_;
@@ -63,8 +63,9 @@ class StageLowering {
                                                     const Strategy& strategy,
                                                     const DeviceFacts& device);
 
-// The program of data-parallel rank `rank` of the same stage.
-[[nodiscard]] StepProgram for_rank(const StepProgram& program, int rank);
+// The program of another rank of the same stage with the same place in the tensor-parallel group:
+// place (dp * ep_size + ep) * cp_size + cp. Logical tensors stay those of `program`.
+[[nodiscard]] StepProgram for_rank(const StepProgram& program, int place);
 
 // FLOPs of one step of the whole job by the convention of D6: (6 N + 12 L s h) a token for
 // transformers, with the parameters N that a token meets; three times the forward's for other

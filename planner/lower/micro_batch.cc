@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "planner/lower/logical.h"
 #include "planner/lower/passes.h"
+#include "planner/lower/replicas.h"
 
 #include <algorithm>
 #include <map>
@@ -236,10 +237,11 @@ void add_evaluation(Draft& draft, const TrainingGraph& graph) {
     if (draft.stage == draft.strategy->pp - 1) append_count(draft, body);
   }
   std::vector<DraftSegment> segments = {clear(draft, sums), std::move(body)};
+  const Replicas data = data_replicas(*draft.strategy);
   for (const auto& [group, size] :
-       {std::pair{"dp", draft.strategy->dp}, std::pair{"pp", draft.strategy->pp}}) {
+       {std::pair{data.group, data.size}, std::pair{std::string("pp"), draft.strategy->pp}}) {
     if (size == 1) continue;
-    segments.push_back({std::string("reduce over ") + group, 1, {}});
+    segments.push_back({"reduce over " + group, 1, {}});
     for (const TensorId sum : sums) segments.back().body.push_back(all_reduce(draft, sum, group));
   }
   draft.phase("evaluate").segments = std::move(segments);

@@ -1,6 +1,7 @@
 // Accumulation over micro-batches and uses, reduction over ranks, and the optimizer.
 #include "base/error.h"
 #include "planner/lower/passes.h"
+#include "planner/lower/replicas.h"
 #include "planner/lower/zero.h"
 
 #include <algorithm>
@@ -61,7 +62,8 @@ void append_norm_terms(const Draft& draft, DraftSegment& segment, TensorId terms
       accumulate_onto(call, 0, terms);
       call.call.attributes.set("index", index);
       // What several ranks hold alike is counted by each in equal parts.
-      if (range.copies != 1) call.call.attributes.set("scale", 1.0 / range.copies);
+      const int copies = range.copies * (own_part || is_expert(parameter) ? 1 : draft.strategy->ep);
+      if (copies != 1) call.call.attributes.set("scale", 1.0 / copies);
       set_range(call, range, parameter.type.elements());
       call.call.layer = draft.at(gradient).tensor.layer;
       call.call.flops = 2.0 * static_cast<double>(range.count);
@@ -100,14 +102,15 @@ TensorId add_moment(Draft& draft, const Trained& trained, const std::string& suf
   Tensor tensor = parameter.tensor;
   tensor.name += "." + suffix;
   tensor.type.dtype = dtype;
-  if (draft.strategy->zero >= 1) tensor.type.shape = shard_shape(draft, tensor.type);
+  const int shards = draft.strategy->zero >= 1 ? replicas_of(draft, trained.parameter).shards : 1;
+  if (shards > 1) tensor.type.shape = shard_shape(draft, trained.parameter, tensor.type);
   tensor.role = Role::kState;
   const TensorId id = draft.add(std::move(tensor), Category::kOptimizer);
   draft.at(id).persistent = true;
   LogicalTensor logical = *parameter.logical;
   logical.role = suffix;
   logical.initialiser = {};
-  if (draft.strategy->zero >= 1) logical.shards = draft.strategy->dp;
+  logical.shards = shards;
   for (LogicalPart& part : logical.parts) part.name += "." + suffix;
   draft.at(id).logical = std::move(logical);
   return id;
@@ -196,6 +199,17 @@ void add_stage_reduction(Draft& draft, const std::string& phase) {
   draft.phase(phase).segments.push_back(std::move(segment));
 }
 
+// The ranks' own gradients are the small batches of the noise estimator.
+void add_small_norm(Draft& draft, const std::string& phase) {
+  declare_small_norm(draft);
+  DraftSegment reduce{"reduce", 1, {}};
+  const TensorId terms = add_transient(draft, "small_norm_terms",
+                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
+  append_norm_terms(draft, reduce, terms, Pass::kReduce);
+  reduce.body.push_back(make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
+  draft.phase(phase).segments.push_back(std::move(reduce));
+}
+
 }  // namespace
 
 void add_accumulation(Draft& draft, const std::string& phase) {
@@ -279,39 +293,38 @@ void add_measured_accumulation(Draft& draft, const std::string& phase) {
 }
 
 void add_reduction(Draft& draft, const std::string& phase) {
-  if (draft.strategy->tp > 1) add_tensor_reduction(draft, phase);
-  if (draft.strategy->pp > 1) add_stage_reduction(draft, phase);
-  if (draft.strategy->dp == 1) return;
-  const int zero = draft.strategy->zero;
-  if (zero >= 2) {  // the gradients are reduced already, and no rank has its own to measure
-    DraftSegment exchange{"exchange", 1, {}};
-    for (const Trained& trained : draft.trained) {
-      if (trained.is_state) exchange.body.push_back(all_reduce(draft, trained.gradients.front()));
-    }
-    exchange.body.push_back(all_reduce(draft, draft.loss));
-    draft.phase(phase).segments.push_back(std::move(exchange));
-    return;
-  }
-  declare_small_norm(draft);
-  DraftSegment reduce{"reduce", 1, {}};
-  // The ranks' own gradients are the small batches of the noise estimator.
-  const TensorId terms = add_transient(draft, "small_norm_terms",
-                                       {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
-  append_norm_terms(draft, reduce, terms, Pass::kReduce);
-  reduce.body.push_back(make_call(draft, "sum_terms", {terms}, {draft.small_norm}, Pass::kReduce));
-  draft.phase(phase).segments.push_back(std::move(reduce));
+  const Strategy& strategy = *draft.strategy;
+  if (strategy.tp > 1) add_tensor_reduction(draft, phase);
+  if (strategy.pp > 1) add_stage_reduction(draft, phase);
+  const Replicas data = data_replicas(strategy);
+  if (data.size == 1) return;
+  // ZeRO 2 and 3 have reduced the gradients already, and no rank has its own to measure; with
+  // expert parallelism the experts' gradients are of other ranks' samples too.
+  const bool measures = strategy.zero <= 1 && strategy.ep * strategy.cp == 1;
+  if (measures) add_small_norm(draft, phase);
   // A segment of its own: collectives start when all streams have joined.
   DraftSegment exchange{"exchange", 1, {}};
   for (const Trained& trained : draft.trained) {
     const TensorId gradient = trained.gradients.front();
-    const bool scatter = zero == 1 && !trained.is_state;
-    exchange.body.push_back(scatter ? reduce_scatter(draft, kNoTensor, gradient)
-                                    : all_reduce(draft, gradient));
+    const Replicas replicas = replicas_of(draft, trained.parameter);
+    if (replicas.size == 1) continue;
+    if (trained.is_state || strategy.zero == 0) {
+      exchange.body.push_back(all_reduce(draft, gradient, replicas.group));
+      continue;
+    }
+    if (strategy.zero == 1) {
+      exchange.body.push_back(reduce_scatter(draft, kNoTensor, gradient, trained.parameter));
+    }
+    if (replicas.is_hybrid()) {
+      exchange.body.push_back(reduce_over_replicas(draft, gradient, trained.parameter));
+    }
   }
-  exchange.body.push_back(all_reduce(draft, draft.loss, "dp"));
-  exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
-  if (draft.strategy->tp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "tp"));
-  if (draft.strategy->pp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "pp"));
+  exchange.body.push_back(all_reduce(draft, draft.loss, data.group));
+  if (measures) {
+    exchange.body.push_back(all_reduce(draft, draft.small_norm, "dp"));
+    if (strategy.tp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "tp"));
+    if (strategy.pp > 1) exchange.body.push_back(all_reduce(draft, draft.small_norm, "pp"));
+  }
   draft.phase(phase).segments.push_back(std::move(exchange));
 }
 
@@ -321,25 +334,37 @@ void add_update(Draft& draft, const std::string& phase) {
       add_transient(draft, "norm_terms", {{num_normed(draft)}, DType::kF64}, Category::kWorkspace);
   const int zero = draft.strategy->zero;
   append_norm_terms(draft, update, terms, Pass::kUpdate, zero >= 1);
-  if (zero >= 1) update.body.push_back(all_reduce(draft, terms));
+  const Replicas data = data_replicas(*draft.strategy);
+  if (zero >= 1) {
+    update.body.push_back(all_reduce(draft, terms, data.is_hybrid() ? "shard" : data.group));
+    if (data.is_hybrid()) {
+      update.body.back().call.attributes.set("shard_ranks", int64_t{data.shards});
+    }
+  }
+  // Under ZeRO the terms are summed over all experts with the shards.
+  const bool sums_experts = zero == 0 && draft.strategy->ep > 1;
   TensorId norm = terms;
-  if (draft.strategy->pp * draft.strategy->tp > 1) {
+  if (draft.strategy->pp * draft.strategy->tp > 1 || sums_experts) {
     // Every rank clips by the norm over all of them.
     norm = add_transient(draft, "whole_norm_sq", {{1}, DType::kF64}, Category::kWorkspace);
     update.body.push_back(make_call(draft, "sum_terms", {terms}, {norm}, Pass::kUpdate));
     if (draft.strategy->tp > 1) update.body.push_back(all_reduce(draft, norm, "tp"));
+    if (sums_experts) update.body.push_back(all_reduce(draft, norm, "ep"));
     if (draft.strategy->pp > 1) update.body.push_back(all_reduce(draft, norm, "pp"));
   }
   DraftCall clip = make_call(draft, "clip", {norm, draft.scalars}, {draft.scalars}, Pass::kUpdate);
   accumulate_onto(clip, 0, draft.scalars);
   clip.call.attributes.set("max_norm", draft.job->clip);
   update.body.push_back(std::move(clip));
-  const auto contributions = checked_mul(draft.strategy->dp, draft.num_microbatches());
+  const auto contributions =
+      checked_mul(draft.strategy->num_sample_ranks(), draft.num_microbatches());
   for (Trained& trained : draft.trained) {
     if (!trained.is_state) {
       update.body.push_back(optimizer_call(draft, trained));
-      if (zero == 1 || zero == 2) {
-        update.body.push_back(all_gather(draft, kNoTensor, trained.parameter, Pass::kUpdate));
+      const bool sharded = replicas_of(draft, trained.parameter).shards > 1;
+      if (sharded && (zero == 1 || zero == 2)) {
+        update.body.push_back(
+            all_gather(draft, kNoTensor, trained.parameter, trained.parameter, Pass::kUpdate));
       }
       continue;
     }

@@ -1,6 +1,7 @@
 #include "planner/lower/zero.h"
 
 #include "planner/lower/passes.h"
+#include "planner/lower/replicas.h"
 
 #include <algorithm>
 #include <map>
@@ -18,12 +19,14 @@ DraftCall on_data_stream(DraftCall call) {
 }
 
 DraftCall flat_collective(const Draft& draft, const char* op, TensorId from, TensorId to,
-                          Pass pass) {
+                          TensorId parameter, Pass pass) {
   std::vector<TensorId> inputs;
   if (from != kNoTensor) inputs.push_back(from);
   DraftCall call = on_data_stream(make_call(draft, op, std::move(inputs), {to}, pass));
   if (from == kNoTensor) accumulate_onto(call, 0, to);
-  call.call.attributes.set("group", "dp");
+  const Replicas replicas = replicas_of(draft, parameter);
+  call.call.attributes.set("group", replicas.is_hybrid() ? "shard" : replicas.group);
+  if (replicas.is_hybrid()) call.call.attributes.set("shard_ranks", int64_t{replicas.shards});
   call.call.attributes.set("flat", int64_t{1});
   return call;
 }
@@ -80,8 +83,8 @@ class GradientSharding {
 
   void run() {
     for (Trained& trained : draft_.trained) {
-      if (trained.is_state) {
-        keep_state(trained);
+      if (trained.is_state || replicas_of(draft_, trained.parameter).shards == 1) {
+        keep_whole(trained);
       } else {
         find_uses(trained);
       }
@@ -103,8 +106,13 @@ class GradientSharding {
   }
 
  private:
-  // Statistics are small and summed whole.
-  void keep_state(Trained& trained) {
+  struct Shard {
+    TensorId shard = kNoTensor;
+    TensorId parameter = kNoTensor;
+  };
+
+  // Statistics are small and summed whole; of experts without replicas nothing is shared.
+  void keep_whole(Trained& trained) {
     if (!many_) return;
     const TensorId first = trained.gradients.front();
     const Tensor like = draft_.at(first).tensor;
@@ -118,10 +126,11 @@ class GradientSharding {
   void find_uses(Trained& trained) {
     const TensorId first = trained.gradients.front();
     const Tensor like = draft_.at(first).tensor;
-    const TensorId shard = add_transient(draft_, like.name + ".shard",
-                                         {shard_shape(draft_, like.type), like.type.dtype},
-                                         Category::kGradients, first);
-    for (const TensorId use : trained.gradients) shard_of_[use] = shard;
+    const TensorId shard =
+        add_transient(draft_, like.name + ".shard",
+                      {shard_shape(draft_, trained.parameter, like.type), like.type.dtype},
+                      Category::kGradients, first);
+    for (const TensorId use : trained.gradients) shard_of_[use] = {shard, trained.parameter};
     if (many_) {
       begin_.body.push_back(fill_zero(draft_, shard, Pass::kForward));
       written_.insert(shard);
@@ -142,15 +151,16 @@ class GradientSharding {
   }
 
   // The first contribution is received where the sum is kept, later ones beside it.
-  void reduce(TensorId gradient, TensorId shard, std::vector<DraftCall>& reductions) {
+  void reduce(TensorId gradient, const Shard& of, std::vector<DraftCall>& reductions) {
+    const TensorId shard = of.shard;
     if (written_.insert(shard).second) {
-      reductions.push_back(reduce_scatter(draft_, gradient, shard));
+      reductions.push_back(reduce_scatter(draft_, gradient, shard, of.parameter));
       return;
     }
     const TensorType type = draft_.at(shard).tensor.type;
     const TensorId received = add_transient(draft_, draft_.at(gradient).tensor.name + ".received",
                                             type, Category::kCommunication, gradient);
-    reductions.push_back(reduce_scatter(draft_, gradient, received));
+    reductions.push_back(reduce_scatter(draft_, gradient, received, of.parameter));
     DraftCall add =
         on_data_stream(make_call(draft_, "add", {shard, received}, {shard}, Pass::kReduce));
     add.call.flops = static_cast<double>(type.elements());
@@ -161,8 +171,8 @@ class GradientSharding {
   DraftSegment& begin_;
   DraftSegment& body_;
   bool many_;
-  std::map<TensorId, TensorId> shard_of_;  // of each use's whole gradient
-  std::set<TensorId> written_;             // shards that hold a value
+  std::map<TensorId, Shard> shard_of_;  // of each use's whole gradient
+  std::set<TensorId> written_;          // shards that hold a value
 };
 
 // Gathers parameters for the blocks of one body.
@@ -200,7 +210,7 @@ class ParameterGathering {
       Tensor tensor = known->second;
       tensor.name += ".gathered";
       full = draft_.add(std::move(tensor), Category::kParameters);
-      gathers_.push_back(all_gather(draft_, shard, full, pass));
+      gathers_.push_back(all_gather(draft_, shard, full, shard, pass));
     }
     if (id == shard) return full;
     const TensorId view = draft_.add(draft_.at(id).tensor, Category::kParameters);
@@ -216,22 +226,25 @@ class ParameterGathering {
 
 }  // namespace
 
-Shape shard_shape(const Draft& draft, const TensorType& type) {
-  return {ceil_div(type.elements(), draft.strategy->dp)};
+Shape shard_shape(const Draft& draft, TensorId parameter, const TensorType& type) {
+  return {ceil_div(type.elements(), replicas_of(draft, parameter).shards)};
 }
 
-DraftCall reduce_scatter(const Draft& draft, TensorId whole, TensorId shard) {
-  return flat_collective(draft, "reduce_scatter", whole, shard, Pass::kReduce);
+DraftCall reduce_scatter(const Draft& draft, TensorId whole, TensorId shard, TensorId parameter) {
+  return flat_collective(draft, "reduce_scatter", whole, shard, parameter, Pass::kReduce);
 }
 
-DraftCall all_gather(const Draft& draft, TensorId shard, TensorId whole, Pass pass) {
-  return flat_collective(draft, "all_gather", shard, whole, pass);
+DraftCall all_gather(const Draft& draft, TensorId shard, TensorId whole, TensorId parameter,
+                     Pass pass) {
+  return flat_collective(draft, "all_gather", shard, whole, parameter, pass);
 }
 
 void touch_own_part(const Draft& draft, DraftCall& call, TensorId parameter) {
   const int64_t whole = draft.at(parameter).tensor.type.elements();
-  const int64_t part = ceil_div(whole, draft.strategy->dp);
-  call.call.attributes.set("shards", int64_t{draft.strategy->dp});
+  const int64_t shards = replicas_of(draft, parameter).shards;
+  if (shards == 1) return;
+  const int64_t part = ceil_div(whole, shards);
+  call.call.attributes.set("shards", shards);
   call.call.attributes.set("elements", whole);
   call.call.flops *= static_cast<double>(part) / static_cast<double>(whole);
   call.call.bytes_moved = 0;
@@ -252,11 +265,12 @@ void add_sharded_accumulation(Draft& draft, const std::string& phase) {
 void shard_parameters(Draft& draft) {
   std::map<TensorId, Tensor> whole;
   for (const Trained& trained : draft.trained) {
-    if (trained.is_state) continue;
+    const int shards = replicas_of(draft, trained.parameter).shards;
+    if (trained.is_state || shards == 1) continue;
     DraftTensor& parameter = draft.at(trained.parameter);
     whole.emplace(trained.parameter, parameter.tensor);
-    parameter.tensor.type.shape = shard_shape(draft, parameter.tensor.type);
-    parameter.logical->shards = draft.strategy->dp;
+    parameter.tensor.type.shape = shard_shape(draft, trained.parameter, parameter.tensor.type);
+    parameter.logical->shards = shards;
   }
   for (DraftPhase& phase : draft.phases) {
     for (DraftSegment& segment : phase.segments) {

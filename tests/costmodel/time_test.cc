@@ -102,7 +102,16 @@ TEST(Ring, UsesTheNetworkPortsOfEveryMemberOfANode) {
                    1e-4 + 1e10 / 2e9);
 }
 
+// A rank keeps its own n-th; links and the rank's port work side by side.
+TEST(Ring, AnAllToAllGoesThroughEveryRanksOwnPort) {
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllToAll, 1e9, {4, 1}, round_cluster(1, 8)), 3e-5 + 0.075);
+  // 4 of 8 parts leave the node at 1 GB/s, 3 stay at 10 GB/s.
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllToAll, 1e9, {8, 1}, round_cluster(2, 4)), 7e-4 + 0.5);
+  EXPECT_DOUBLE_EQ(seconds(Collective::kAllToAll, 1e9, {2, 4}, round_cluster(2, 4)), 1e-4 + 0.5);
+}
+
 TEST(Ring, KnowsItsInstructions) {
+  EXPECT_EQ(find_collective("all_to_all"), Collective::kAllToAll);
   EXPECT_EQ(find_collective("all_reduce"), Collective::kAllReduce);
   EXPECT_EQ(find_collective("all_gather"), Collective::kAllGather);
   EXPECT_EQ(find_collective("reduce_scatter"), Collective::kReduceScatter);
