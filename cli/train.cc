@@ -13,6 +13,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <memory>
@@ -114,6 +115,18 @@ std::string prepare_run_directory(const TrainArguments& a, TrainOptions& options
   return out;
 }
 
+// "940 KiB", or from the least to the most where stages differ.
+std::string arena_sizes(const std::vector<StepProgram>& programs) {
+  int64_t least = programs.front().header.arena_bytes;
+  int64_t most = least;
+  for (const StepProgram& program : programs) {
+    least = std::min(least, program.header.arena_bytes);
+    most = std::max(most, program.header.arena_bytes);
+  }
+  return least == most ? format_bytes(most)
+                       : fmt::format("{} to {}", format_bytes(least), format_bytes(most));
+}
+
 void report_end(const TrainResult& result, double seconds, Context& context) {
   fmt::print("{}", final_table(result));
   if (!result.checkpoint.empty()) fmt::print("       Saved  {}\n", result.checkpoint);
@@ -158,8 +171,7 @@ void run(const TrainArguments& a, Context& context) {
                                                       .validation_fraction = a.validation_fraction,
                                                       .shuffle = a.data_order == "shuffled"});
   fmt::print("        Data  {}\n", data->description());
-  fmt::print("   Allocated  {} × {} in one arena each (cap {})\n", devices,
-             format_bytes(programs.front().header.arena_bytes),
+  fmt::print("   Allocated  {} × {} in one arena each (cap {})\n", devices, arena_sizes(programs),
              format_bytes(options.device_memory_bytes));
   if (!out.empty()) {
     write_file(out + "/plan.json", plan_json(*plan));

@@ -88,6 +88,33 @@ TEST(Train, RecomputeIsBitwiseAndAccumulationAndRanksStayWithinRounding) {
   }
 }
 
+// As a user would split it; in single precision, with the bound of the test above.
+TEST(Train, ASplitModelLearnsTheSame) {
+  for (const char* model : {"gpt2-tiny", "llama-tiny"}) {
+    const std::string base = std::string(model) +
+                             " --steps 12 --global-batch 8 --seq 32 --learning-rate 3e-3 " +
+                             (model[0] == 'g' ? "--dropout 0.1 " : "");
+    const Trained plain = train(base + "--micro-batch 2");
+    const auto expected = testing::numbers(plain.metrics.at("loss"));
+    for (const char* split :
+         {"--devices 4 --tp 2 --pp 2", "--devices 4 --zero 3 --dp 4",
+          "--devices 8 --tp 2 --pp 2 --zero 1 --micro-batch 2",
+          "--devices 2 --pp 2 --micro-batch 2",
+          "--devices 16 --tp 2 --pp 2 --dp 4 --zero 2 --micro-batch 1 --recompute full"}) {
+      SCOPED_TRACE(std::string(model) + " " + split);
+      const Trained other = train(base + split);
+      const auto losses = testing::numbers(other.metrics.at("loss"));
+      ASSERT_EQ(losses.size(), expected.size());
+      for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4);
+      for (const auto& rank : other.summary.at("ranks")) {
+        EXPECT_EQ(rank.at("measured_arena_bytes"), rank.at("predicted_arena_bytes"));
+      }
+    }
+    const Trained staged = train(base + "--devices 2 --pp 2 --micro-batch 2");
+    EXPECT_EQ(staged.metrics.at("loss"), plain.metrics.at("loss"));
+  }
+}
+
 TEST(Train, ANoiseScaleComesFromRanksOrFromMicroBatches) {
   const std::string base = "gpt2-tiny --steps 30 --global-batch 8 --seq 32 --learning-rate 1e-3 ";
   const Trained ranks = train(base + "--devices 4 --micro-batch 2");
