@@ -38,14 +38,20 @@ void add_layers(std::vector<Recompute>& recompute, int count) {
 // A pipeline of a small transformer: uneven stages, each with layers of any recompute.
 Case random_pipeline(bool one_stage) {
   Case c;
-  const auto base = *rc::gen::element<std::string>("gpt2-tiny", "llama-tiny", "bert-tiny");
+  const auto base =
+      *rc::gen::element<std::string>("gpt2-tiny", "llama-tiny", "bert-tiny", "mixtral-tiny");
   Strategy& s = c.strategy;
   s.pp = one_stage ? 1 : *rc::gen::inRange(2, 7);
   s.tp = *rc::gen::element(1, 2);
   s.sequence_parallel = s.tp > 1 && *rc::gen::arbitrary<bool>();
   s.dp = *rc::gen::inRange(1, 4);
-  s.zero = s.dp == 1 ? 0 : *rc::gen::inRange(0, s.pp == 1 ? 4 : 2);
+  if (base == "mixtral-tiny") s.ep = *rc::gen::element(1, 2, 4);
+  s.zero = s.num_replicas() == 1 ? 0 : *rc::gen::inRange(0, s.pp == 1 ? 4 : 2);
   s.zero_prefetch = s.zero >= 2 && *rc::gen::arbitrary<bool>();
+  if (s.zero > 0 && s.ep == 1 && s.dp == 2 && *rc::gen::arbitrary<bool>()) {
+    s.dp = 4;
+    s.shard_group = 2;
+  }
   s.schedule = *rc::gen::element<std::string>("1f1b", "1f1b", "gpipe");
   int layers = 0;
   for (int stage = 0; stage < s.pp; ++stage) {
@@ -56,14 +62,14 @@ Case random_pipeline(bool one_stage) {
   }
   if (s.pp > 1) s.stage_bounds.push_back(layers);
   c.model = load_model(base);
-  if (base != "bert-tiny") {
+  if (base == "gpt2-tiny" || base == "llama-tiny") {
     c.model =
         testing::random_transformer(base, layers, 2 * *rc::gen::inRange(1, 3),
                                     2 * *rc::gen::inRange(1, 9), 4 * *rc::gen::inRange(2, 20));
   }
   c.model.layers = layers;
   s.micro_batch = *rc::gen::inRange(1, 3);
-  c.job.global_batch = s.dp * s.micro_batch * *rc::gen::inRange(1, 13);
+  c.job.global_batch = s.num_sample_ranks() * s.micro_batch * *rc::gen::inRange(1, 13);
   c.job.seq = 2 * *rc::gen::inRange(1, 17);
   if (c.model.objective == Objective::kNextToken) {
     s.loss_chunks = std::min<int64_t>(*rc::gen::element(1, 2), c.job.seq);
