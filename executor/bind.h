@@ -15,6 +15,10 @@
 #include <string_view>
 #include <vector>
 
+namespace plimsoll::cuda {
+struct Queue;
+}
+
 namespace plimsoll {
 
 struct Operand {
@@ -42,7 +46,8 @@ struct KernelArgs {
   const double* scalars = nullptr;  // the scalars buffer (program/program.h), for dropout's RNG
   int64_t first_sample = 0;         // global index of this micro-batch's first sample in the step
   int dp_place = 0, tp_place = 0;   // of this rank in its groups, for kernels on shares
-  ThreadPool* pool = nullptr;
+  ThreadPool* pool = nullptr;       // of CPU kernels
+  const cuda::Queue* queue = nullptr;  // of CUDA kernels, whose operands lie on the device
 
   [[nodiscard]] bool accumulates(int output) const { return ((accumulate >> output) & 1U) != 0; }
 };

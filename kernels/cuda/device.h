@@ -12,6 +12,9 @@
 #include <cstdint>
 #include <utility>
 
+// Before a loop of a fixed number of rounds over an array that is to stay in registers.
+#define PLIMSOLL_UNROLL _Pragma("unroll")
+
 namespace plimsoll::cuda {
 
 template <class T>

@@ -17,6 +17,7 @@
 #define __host__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define PLIMSOLL_UNROLL
 #define threadIdx (::plimsoll::emulation::place().thread)
 #define blockIdx (::plimsoll::emulation::place().block)
 #define blockDim (::plimsoll::emulation::place().block_dim)
