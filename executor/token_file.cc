@@ -2,9 +2,11 @@
 
 #include "base/error.h"
 #include "base/files.h"
+#include "executor/megatron_index.h"
 
 #include <algorithm>
 #include <bit>
+#include <filesystem>
 
 namespace plimsoll {
 
@@ -50,7 +52,15 @@ std::string_view other_kind(int32_t magic) {
 TokenFile::TokenFile(const std::string& path, int64_t vocabulary)
     : path_(path), bytes_(read_file(path, kMostBytes)) {
   if (path.ends_with(".bin")) {
-    read_header();
+    const std::string index = path.substr(0, path.size() - 4) + ".idx";
+    if (std::filesystem::exists(index)) {
+      const auto found = read_megatron_index(index, static_cast<int64_t>(bytes_.size()));
+      format_ = fmt::format("{}-byte tokens with index", found.token_bytes);
+      token_bytes_ = found.token_bytes;
+      num_tokens_ = found.num_tokens;
+    } else {
+      read_header();
+    }
   } else {
     format_ = "bytes";
     num_tokens_ = static_cast<int64_t>(bytes_.size());

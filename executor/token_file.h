@@ -12,6 +12,7 @@ class TokenFile {
   // Reads a file of tokens and checks every one against the vocabulary:
   //   *.bin with a header of 256 little-endian int32: magic 20240520, version 1 (u16 tokens), or
   //         20240801, version 7 (u32 tokens); int32 number of tokens; size 1024 + tokens exactly
+  //   *.bin with a .idx of the same name beside it: Megatron's u8, u16 or i32 tokens
   //   *.bin without such a magic: raw little-endian u16
   //   anything else: text, each byte a token
   // Throws Error (exit 2) naming the file and the byte offset of what is wrong.
