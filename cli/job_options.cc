@@ -56,8 +56,13 @@ void add_job_options(CLI::App& command, JobArguments& a) {
   command.add_option("--sequence-parallel", a.pins.sequence_parallel)->group(pins);
   command.add_option("--micro-batch", a.pins.micro_batch, "samples a rank works on at once")
       ->group(pins);
-  command.add_option("--schedule", a.pins.schedule, "pipeline schedule")->group(pins);
-  command.add_option("--interleave", a.pins.interleave, "model chunks a stage")->group(pins);
+  command
+      .add_option("--schedule", a.pins.schedule, "pipeline schedule: 1f1b, gpipe or interleaved")
+      ->group(pins);
+  command
+      .add_option("--interleave", a.pins.interleave,
+                  "model chunks a stage; implies --schedule interleaved")
+      ->group(pins);
   command.add_option("--recompute", a.recompute, "none, selective or full")
       ->group(pins)
       ->check(CLI::IsMember({"none", "selective", "full"}));
@@ -124,6 +129,7 @@ Request resolve(const std::string& model, const std::string& cluster, const JobA
   job.eval_batches = kEvalBatches;
   check_job(request.model, job);
   request.pins = a.pins;
+  if (a.pins.interleave.value_or(1) > 1 && !a.pins.schedule) request.pins.schedule = "interleaved";
   if (!a.recompute.empty()) request.pins.recompute = parse_recompute(a.recompute);
   request.objective = parse_objective(a.objective);
   request.memory_limit_bytes = !a.memory_limit.empty()

@@ -9,8 +9,9 @@
 // starts when its stream is free, everything in its `waits` is done, and the iteration before is
 // done as far as streams join (program/program.h). Of the pipeline stream, two rules keep messages
 // off the path of the computation:
-//   1. No stream waits for the pipeline stream at a join (it waits for the others). A receive holds
-//      up what names it in `waits`, and nothing else.
+//   1. No stream waits at a join for the pipeline stream's messages (it waits for the others). A
+//      receive holds up what names it in `waits`, and nothing else. Its collectives over stages are
+//      waited for as those of any stream are.
 //   2. Its sends are in order among themselves and so are its receives, but not one to the other: a
 //      link works both ways.
 // So a send may be under way while later iterations compute: who lowers or runs a program must keep

@@ -21,6 +21,11 @@ bool StageLanes::ready(int lane) const {
     for (const int other : joined_) {
       if (at(other).global_iteration < cursor.global_iteration) return false;
     }
+    // The pipeline stream is joined behind collectives, but not behind messages.
+    const SegmentScript& segment = script_->segments[static_cast<size_t>(cursor.segment)];
+    const int64_t met = segment.meets_stages && cursor.iteration > 0 ? cursor.global_iteration - 1
+                                                                     : segment.met_before;
+    if (at(kPipelineLane).global_iteration <= met) return false;
     if (send_lag_ >= 0 &&
         at(kPipelineLane).global_iteration < cursor.global_iteration - send_lag_) {
       return false;

@@ -67,9 +67,10 @@ class ScriptMaker {
           fmt::format("the program of stage {} has no phase '{}'", stage, options_.phase));
     }
     int64_t first_iteration = 0;
+    int64_t met_before = -1;
     for (const Segment& segment : phase->segments) {
       const int64_t repeat = segment.body.empty() ? 0 : std::max<int64_t>(segment.repeat, 0);
-      script_->segments.push_back({repeat, first_iteration, {}});
+      script_->segments.push_back({repeat, first_iteration, false, met_before, {}});
       const auto size = static_cast<int64_t>(segment.body.size());
       num_instructions_ = checked_add(num_instructions_, checked_mul(repeat, size));
       if (num_instructions_ > kMaxInstructions) {
@@ -79,6 +80,7 @@ class ScriptMaker {
       }
       first_iteration += repeat;
       add_body(segment);
+      if (script_->segments.back().meets_stages) met_before = first_iteration - 1;
     }
   }
 
@@ -192,6 +194,7 @@ class ScriptMaker {
     const std::string name = instruction.attributes.get_string("group", "dp");
     if ((name == "pp" || name == "embedding") && num_stages() > 1) {
       block.kind = BlockKind::kStages;
+      script_->segments.back().meets_stages = repeat > 0;
       block.channel = name == "pp" ? 0 : 1;
       stage_collectives_.back()[static_cast<size_t>(block.channel)] += repeat;
       return;

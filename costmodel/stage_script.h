@@ -51,6 +51,9 @@ struct LaneRange {
 struct SegmentScript {
   int64_t repeat = 0;
   int64_t first_iteration = 0;  // over all segments
+  bool meets_stages = false;    // has collectives over stages
+  // Of the segments before: the last iteration, over all segments, with such a collective.
+  int64_t met_before = -1;
   std::array<LaneRange, kNumLanes> lanes;
 };
 

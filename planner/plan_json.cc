@@ -128,6 +128,22 @@ Json strategy_json(const Strategy& s) {
           {"rank_order", s.rank_order}};
 }
 
+Json stages_json(const Plan& plan) {
+  const std::vector<int> bounds = stage_bounds(plan.model, plan.strategy);
+  const auto num_stages = static_cast<size_t>(plan.strategy.pp);
+  const auto num_chunks = static_cast<size_t>(plan.strategy.interleave);
+  Json stages = Json::array();
+  for (size_t stage = 0; stage < num_stages; ++stage) {
+    Json chunks = Json::array();
+    for (size_t chunk = 0; chunk < num_chunks; ++chunk) {
+      const size_t part = chunk * num_stages + stage;
+      chunks.push_back({bounds[part], bounds[part + 1]});
+    }
+    stages.push_back(num_chunks == 1 ? Json{{"layers", chunks.front()}} : Json{{"chunks", chunks}});
+  }
+  return stages;
+}
+
 Json predicted_json(const Prediction& p) {
   Json memory = Json::object();
   for (int i = 0; i < kNumCategories; ++i) {
@@ -161,7 +177,6 @@ class Reader {
       : object_(object), file_(std::move(file)), path_(std::move(path)) {
     if (!object_.is_object()) throw fail("", "is not an object");
   }
-
   template <typename T>
   void get(const char* key, T& into) const {
     if (!object_.contains(key)) return;  // a field of a later version keeps its default
@@ -186,14 +201,12 @@ class Reader {
       throw fail(key, "has the wrong type");
     }
   }
-
   template <typename T, typename Parse>
   void get_word(const char* key, T& into, Parse&& parse) const {
     std::string word;
     get(key, word);
     if (!word.empty()) into = parse(word);
   }
-
   [[nodiscard]] Reader child(const char* key) const {
     if (!object_.contains(key)) throw fail(key, "is missing");
     return {object_.at(key), file_, path_.empty() ? key : path_ + "." + key};
@@ -208,7 +221,6 @@ class Reader {
     return bad_input(fmt::format("{}: {}{}{} {}", file_, path_, dot, key, what),
                      "make the plan anew with `plimsoll plan … --json FILE`");
   }
-
  private:
   const Json& object_;
   std::string file_, path_;
@@ -391,11 +403,7 @@ std::string plan_json(const Plan& plan) {
                {"memory_limit_bytes", plan.memory_limit_bytes}};
   const std::string inputs = sha256_hex(json_text(json, -1));
   json["strategy"] = strategy_json(plan.strategy);
-  const std::vector<int> bounds = stage_bounds(plan.model, plan.strategy);
-  json["stages"] = Json::array();
-  for (size_t stage = 0; stage + 1 < bounds.size(); ++stage) {
-    json["stages"].push_back({{"layers", {bounds[stage], bounds[stage + 1]}}});
-  }
+  json["stages"] = stages_json(plan);
   json["predicted"] = predicted_json(plan.predicted);
   json["search"] = {{"covered", plan.search.covered},
                     {"evaluated", plan.search.evaluated},

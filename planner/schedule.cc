@@ -8,25 +8,27 @@ namespace plimsoll {
 
 namespace {
 
-using Order = std::vector<ScheduleSlot>;
+using Unit = std::vector<ScheduleSlot>;
+using Units = std::vector<Unit>;
 
-Order gpipe_order(int64_t num_microbatches) {
-  Order order;
+Units gpipe_units(int64_t num_microbatches) {
+  Units units;
   for (const SlotKind kind : {SlotKind::kForward, SlotKind::kBackward}) {
-    for (int64_t i = 0; i < num_microbatches; ++i) order.push_back({kind, i, 0});
+    for (int64_t i = 0; i < num_microbatches; ++i) units.push_back({{kind, i, 0}});
   }
-  return order;
+  return units;
 }
 
-Order one_forward_one_backward_order(int stage, int num_stages, int64_t num_microbatches) {
+Units one_forward_one_backward_units(int stage, int num_stages, int64_t num_microbatches) {
   const auto ahead = std::min<int64_t>(num_microbatches, num_stages - 1 - stage);
-  Order order;
-  for (int64_t i = 0; i < ahead; ++i) order.push_back({SlotKind::kForward, i, 0});
+  Units units;
+  for (int64_t i = 0; i < ahead; ++i) units.push_back({{SlotKind::kForward, i, 0}});
   for (int64_t i = 0; i < num_microbatches; ++i) {
-    if (i + ahead < num_microbatches) order.push_back({SlotKind::kForward, i + ahead, 0});
-    order.push_back({SlotKind::kBackward, i, 0});
+    Unit& unit = units.emplace_back();
+    if (i + ahead < num_microbatches) unit.push_back({SlotKind::kForward, i + ahead, 0});
+    unit.push_back({SlotKind::kBackward, i, 0});
   }
-  return order;
+  return units;
 }
 
 // Forward k of a stage works for this chunk and micro-batch: p micro-batches of the first chunk, as
@@ -39,40 +41,41 @@ ScheduleSlot interleaved_slot(SlotKind kind, int64_t k, int num_stages, int num_
           kind == SlotKind::kForward ? chunk : num_chunks - 1 - chunk};
 }
 
-Order interleaved_order(int stage, int num_stages, int64_t num_microbatches, int num_chunks) {
+Units interleaved_units(int stage, int num_stages, int64_t num_microbatches, int num_chunks) {
   const int64_t total = num_microbatches * num_chunks;
   int64_t ahead = 2 * (num_stages - 1 - stage) + int64_t{num_chunks - 1} * num_stages;
   // With one group of micro-batches all forwards come first, as in the paper's implementation.
   ahead = num_microbatches == num_stages ? total : std::min(total, ahead);
-  Order order;
-  for (int64_t k = 0; k < ahead; ++k) {
-    order.push_back(interleaved_slot(SlotKind::kForward, k, num_stages, num_chunks));
-  }
+  const auto slot = [&](SlotKind kind, int64_t k) {
+    return interleaved_slot(kind, k, num_stages, num_chunks);
+  };
+  Units units;
+  for (int64_t k = 0; k < ahead; ++k) units.push_back({slot(SlotKind::kForward, k)});
   for (int64_t k = 0; k < total; ++k) {
-    if (k + ahead < total) {
-      order.push_back(interleaved_slot(SlotKind::kForward, k + ahead, num_stages, num_chunks));
-    }
-    order.push_back(interleaved_slot(SlotKind::kBackward, k, num_stages, num_chunks));
+    Unit& unit = units.emplace_back();
+    if (k + ahead < total) unit.push_back(slot(SlotKind::kForward, k + ahead));
+    unit.push_back(slot(SlotKind::kBackward, k));
   }
-  return order;
+  return units;
 }
 
 // `level` 1 is H1, 2 is H2: level (p - 1 - r) forwards ahead, and the weights' gradients level r
 // micro-batches behind, so that every stage holds level (p - 1) + 1 activations.
-Order zero_bubble_order(int level, int stage, int num_stages, int64_t num_microbatches) {
+Units zero_bubble_units(int level, int stage, int num_stages, int64_t num_microbatches) {
   const auto ahead = std::min<int64_t>(num_microbatches, level * (num_stages - 1 - stage));
   const auto behind = std::min<int64_t>(num_microbatches, level * stage);
-  Order order;
-  for (int64_t i = 0; i < ahead; ++i) order.push_back({SlotKind::kForward, i, 0});
+  Units units;
+  for (int64_t i = 0; i < ahead; ++i) units.push_back({{SlotKind::kForward, i, 0}});
   for (int64_t i = 0; i < num_microbatches; ++i) {
-    if (i + ahead < num_microbatches) order.push_back({SlotKind::kForward, i + ahead, 0});
-    order.push_back({SlotKind::kBackwardInput, i, 0});
-    if (i >= behind) order.push_back({SlotKind::kBackwardWeight, i - behind, 0});
+    Unit& unit = units.emplace_back();
+    if (i + ahead < num_microbatches) unit.push_back({SlotKind::kForward, i + ahead, 0});
+    unit.push_back({SlotKind::kBackwardInput, i, 0});
+    if (i >= behind) unit.push_back({SlotKind::kBackwardWeight, i - behind, 0});
   }
   for (int64_t i = num_microbatches - behind; i < num_microbatches; ++i) {
-    order.push_back({SlotKind::kBackwardWeight, i, 0});
+    units.push_back({{SlotKind::kBackwardWeight, i, 0}});
   }
-  return order;
+  return units;
 }
 
 }  // namespace
@@ -105,8 +108,8 @@ bool splits_backward(ScheduleKind kind) {
   return kind == ScheduleKind::kZeroBubbleH1 || kind == ScheduleKind::kZeroBubbleH2;
 }
 
-std::vector<ScheduleSlot> schedule_order(ScheduleKind kind, int stage, int num_stages,
-                                         int64_t num_microbatches, int num_chunks) {
+std::vector<std::vector<ScheduleSlot>> schedule_units(ScheduleKind kind, int stage, int num_stages,
+                                                      int64_t num_microbatches, int num_chunks) {
   PLIMSOLL_CHECK(stage >= 0 && stage < num_stages && num_microbatches >= 0 && num_chunks >= 1,
                  "stage {} of {}, {} micro-batches, {} chunks", stage, num_stages, num_microbatches,
                  num_chunks);
@@ -117,7 +120,7 @@ std::vector<ScheduleSlot> schedule_order(ScheduleKind kind, int stage, int num_s
   }
   switch (kind) {
     case ScheduleKind::kGPipe:
-      return gpipe_order(num_microbatches);
+      return gpipe_units(num_microbatches);
     case ScheduleKind::kInterleaved:
       if (num_microbatches % num_stages != 0) {
         throw bad_input(
@@ -126,17 +129,26 @@ std::vector<ScheduleSlot> schedule_order(ScheduleKind kind, int stage, int num_s
             "choose another micro-batch or number of stages, or --schedule 1f1b");
       }
       if (num_chunks > 1) {
-        return interleaved_order(stage, num_stages, num_microbatches, num_chunks);
+        return interleaved_units(stage, num_stages, num_microbatches, num_chunks);
       }
       [[fallthrough]];  // with one chunk there is nothing to interleave
     case ScheduleKind::k1F1B:
-      return one_forward_one_backward_order(stage, num_stages, num_microbatches);
+      return one_forward_one_backward_units(stage, num_stages, num_microbatches);
     case ScheduleKind::kZeroBubbleH1:
-      return zero_bubble_order(1, stage, num_stages, num_microbatches);
+      return zero_bubble_units(1, stage, num_stages, num_microbatches);
     case ScheduleKind::kZeroBubbleH2:
-      return zero_bubble_order(2, stage, num_stages, num_microbatches);
+      return zero_bubble_units(2, stage, num_stages, num_microbatches);
   }
   return {};
+}
+
+std::vector<ScheduleSlot> schedule_order(ScheduleKind kind, int stage, int num_stages,
+                                         int64_t num_microbatches, int num_chunks) {
+  std::vector<ScheduleSlot> order;
+  for (const auto& unit : schedule_units(kind, stage, num_stages, num_microbatches, num_chunks)) {
+    order.insert(order.end(), unit.begin(), unit.end());
+  }
+  return order;
 }
 
 std::optional<SlotInput> schedule_input(const ScheduleSlot& slot, int stage, int num_stages,

@@ -43,6 +43,13 @@ struct ScheduleSlot {
                                                        int64_t num_microbatches,
                                                        int num_chunks = 1);
 
+// The same order in units, the turns that repeat: a forward alone, a forward with a backward, a
+// backward alone.
+[[nodiscard]] std::vector<std::vector<ScheduleSlot>> schedule_units(ScheduleKind kind, int stage,
+                                                                    int num_stages,
+                                                                    int64_t num_microbatches,
+                                                                    int num_chunks = 1);
+
 // The slot of another stage whose message `slot` needs, empty when it needs none.
 struct SlotInput {
   int stage = 0;

@@ -46,6 +46,8 @@ std::string Strategy::text(const Job& job) const {
       fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
                   accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
   if (ep > 1) text = fmt::format("ep {} · {}", ep, text);
+  if (pp > 1) text += fmt::format(" · {} stages, {}", pp, schedule);
+  if (interleave > 1) text += fmt::format(" with {} chunks a stage", interleave);
   if (zero > 0) text += fmt::format(" · ZeRO-{}{}", zero, zero_prefetch ? " with prefetch" : "");
   if (shard_group > 0) text += fmt::format(" in groups of {}", shard_group);
   text += " · recompute " + recompute_text();
@@ -59,7 +61,7 @@ int64_t accumulation_steps(const Strategy& strategy, const Job& job) {
 
 std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy) {
   if (!strategy.stage_bounds.empty()) return strategy.stage_bounds;
-  return even_stages(static_cast<int>(model.layers), strategy.pp);
+  return even_stages(static_cast<int>(model.layers), strategy.pp * strategy.interleave);
 }
 
 std::string why_not_runnable(const Strategy& strategy) {
@@ -79,18 +81,33 @@ namespace {
 
 void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
   if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
-  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
-    throw bad_input(
-        fmt::format("--schedule {}: this version plans 1f1b and gpipe", strategy.schedule));
+  const bool interleaved = strategy.schedule == "interleaved";
+  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe" && !interleaved) {
+    throw bad_input(fmt::format("--schedule {}: this version plans 1f1b, gpipe and interleaved",
+                                strategy.schedule));
+  }
+  if (strategy.interleave < 1) {
+    throw bad_input(fmt::format("--interleave {} is not positive", strategy.interleave));
+  }
+  if (strategy.interleave > 1 && (!interleaved || strategy.pp == 1)) {
+    throw bad_input(fmt::format("--interleave {} goes with several pipeline stages and "
+                                "--schedule interleaved",
+                                strategy.interleave),
+                    "add --pp and --schedule interleaved, or leave --interleave out");
   }
   if (strategy.pp == 1) return;
+  if (interleaved && strategy.interleave == 1) {
+    throw bad_input("an interleaved schedule has at least two chunks a stage",
+                    "add --interleave 2, or use --schedule 1f1b");
+  }
+  const int parts = strategy.pp * strategy.interleave;
   const std::vector<int> bounds = stage_bounds(model, strategy);
-  bool good = static_cast<int>(bounds.size()) == strategy.pp + 1 && bounds.front() == 0 &&
+  bool good = static_cast<int>(bounds.size()) == parts + 1 && bounds.front() == 0 &&
               bounds.back() == model.layers;
   for (size_t i = 1; good && i < bounds.size(); ++i) good = bounds[i] > bounds[i - 1];
   if (!good) {
-    throw bad_input(fmt::format("the stage bounds do not cut {} layers into {} stages",
-                                model.layers, strategy.pp));
+    throw bad_input(
+        fmt::format("the stage bounds do not cut {} layers into {} stages", model.layers, parts));
   }
 }
 
@@ -151,10 +168,6 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
   if (strategy.tp < 1) throw bad_input(fmt::format("--tp {} is not positive", strategy.tp));
   degree("cp", strategy.cp);
   check_experts(model, strategy);
-  if (strategy.interleave != 1) {
-    throw bad_input("interleaved schedules are not planned by this version",
-                    "leave --interleave out");
-  }
   if (strategy.sequence_parallel && strategy.tp == 1) {
     throw bad_input("sequence parallelism goes with tensor parallelism",
                     "add --tp, or leave --sequence-parallel out");
@@ -172,6 +185,13 @@ void check_strategy(const ModelSpec& model, const Job& job, const Strategy& stra
                                 strategy.ep > 1 ? fmt::format(" × ep {}", strategy.ep) : "",
                                 strategy.micro_batch),
                     fmt::format("use a multiple of {}", a_round));
+  }
+  const int64_t microbatches = accumulation_steps(strategy, job);
+  if (strategy.interleave > 1 && microbatches % strategy.pp != 0) {
+    throw bad_input(fmt::format("an interleaved schedule needs a multiple of {} micro-batches, "
+                                "one for each stage, not {}",
+                                strategy.pp, microbatches),
+                    "choose another --micro-batch or --pp, or --schedule 1f1b");
   }
   if (static_cast<int64_t>(strategy.recompute.size()) != model.layers) {
     throw bad_input(fmt::format("the plan says what to recompute for {} layers, {} has {}",

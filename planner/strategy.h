@@ -30,9 +30,12 @@ struct Strategy {
   bool zero_prefetch = false;
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  std::string schedule = "1f1b";  // or "gpipe"
-  std::vector<int> stage_bounds;  // first layer of each stage and the number of layers; empty: even
+  std::string schedule = "1f1b";  // or "gpipe", "interleaved"
+  // Chunks of the model that a stage holds, more than 1 for "interleaved" alone: of p v parts in a
+  // row, part k is chunk k / p of stage k mod p.
   int interleave = 1;
+  // First layer of each part (stage, or chunk of one) and the number of layers; empty: even.
+  std::vector<int> stage_bounds;
   std::vector<Recompute> recompute;  // of each layer
   std::string attention = "flash";
   int64_t loss_chunks = 1;
@@ -55,7 +58,8 @@ struct Strategy {
 // Micro-batches of a rank in one step.
 [[nodiscard]] int64_t accumulation_steps(const Strategy& strategy, const Job& job);
 
-// Where the pipeline stages begin: the strategy's own, or as even as the layers go.
+// Where the pipeline's parts begin, pp x interleave + 1 entries: the strategy's own, or as even as
+// the layers go.
 [[nodiscard]] std::vector<int> stage_bounds(const ModelSpec& model, const Strategy& strategy);
 
 // Why Plimsoll's executor cannot run the strategy, as a clause that follows "because"; empty when

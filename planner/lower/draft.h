@@ -20,6 +20,7 @@ struct DraftCall {
   Pass pass = Pass::kForward;
   Stream stream = Stream::kCompute;
   int microbatch = 0;  // relative to the iteration's
+  int chunk = 0;       // of the stage's, in an interleaved schedule
   // Order that no operand shows: the call runs after those of these marks, on other streams.
   int mark = 0;  // 0: nothing waits for it by name
   std::vector<int> after{};
@@ -31,6 +32,7 @@ struct DraftSegment {
   int64_t repeat = 1;
   std::vector<DraftCall> body;
   int64_t first_microbatch = 0;
+  int64_t microbatch_stride = 1;
 };
 
 struct DraftPhase {
@@ -63,7 +65,7 @@ struct Draft {
   const ModelSpec* model = nullptr;
   const Job* job = nullptr;
   const Strategy* strategy = nullptr;
-  int stage = 0;  // of strategy->pp
+  int stage = 0;  // of strategy->pp; holds strategy->interleave chunks of the model
 
   std::vector<DraftTensor> tensors;
   std::vector<DraftPhase> phases;

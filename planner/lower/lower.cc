@@ -126,10 +126,15 @@ StageLowering::StageLowering(const ModelSpec& model, const Job& job, const Strat
 StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) const {
   const Strategy& strategy = strategy_;
   const StageBounds bounds = stage_bounds(model_, strategy);
-  const auto part_of = [&](const Graph& graph) {
-    return strategy.pp == 1 ? graph : take_stage(graph, bounds, stage);
+  const auto chunks_of = [&](const Graph& graph) {
+    if (strategy.pp == 1) return std::vector<Graph>{graph};
+    std::vector<Graph> chunks;
+    for (int chunk = 0; chunk < strategy.interleave; ++chunk) {
+      chunks.push_back(take_stage(graph, bounds, chunk * strategy.pp + stage));
+    }
+    return chunks;
   };
-  const Graph graph = part_of(*training_);
+  const std::vector<Graph> graphs = chunks_of(*training_);
   lowering::Draft draft;
   draft.model = &model_;
   draft.job = &job_;
@@ -138,9 +143,10 @@ StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) con
   const auto done = [&](const char* pass) {
     if (observer) observer(pass, lowering::to_program(draft));
   };
-  lowering::declare_persistent(draft, graph);
+  lowering::declare_persistent(draft, graphs);
   if (strategy.pp > 1) lowering::mark_shared(draft, shared_parameters(*training_, bounds));
-  const TrainingGraph training = differentiate(graph, job_.gradient_type);
+  std::vector<TrainingGraph> training;
+  for (const Graph& graph : graphs) training.push_back(differentiate(graph, job_.gradient_type));
   lowering::add_micro_batch(draft, training, "step");
   done("micro-batch");
   lowering::add_recompute(draft, "step");
@@ -165,7 +171,9 @@ StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) con
     done("noise");
   }
   if (evaluation_) {
-    lowering::add_evaluation(draft, forward_only(part_of(*evaluation_)));
+    std::vector<TrainingGraph> forward;
+    for (const Graph& graph : chunks_of(*evaluation_)) forward.push_back(forward_only(graph));
+    lowering::add_evaluation(draft, forward);
     done("evaluation");
   }
   if (strategy.zero >= 3) {
@@ -176,7 +184,7 @@ StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) con
   done("initialise");
   lowering::share_in_place(draft);
   done("in-place");
-  lowering::add_schedule(draft, "step");
+  lowering::add_schedule(draft);
   lowering::order_streams(draft);
   done("schedule");
   StepProgram program = lowering::to_program(draft);

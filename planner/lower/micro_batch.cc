@@ -116,10 +116,12 @@ void append_loads(Draft& draft, DraftSegment& segment, const TrainingGraph& grap
   }
 }
 
-// A message to or from a neighbouring stage: the tensors of its boundary, one call each.
+// A message to or from a neighbouring stage: the tensors of its boundary, one call each. The tag
+// says which of them it is, whose chunk the activations are for, and whether it is a gradient.
 void append_messages(Draft& draft, DraftSegment& segment,
                      const std::vector<TrainingGraph::Boundary>& boundary,
-                     const std::vector<TensorId>& ids, bool is_gradient, bool sends, Pass pass) {
+                     const std::vector<TensorId>& ids, bool is_gradient, bool sends, int chunk,
+                     Pass pass) {
   for (size_t k = 0; k < boundary.size(); ++k) {
     const TensorId tensor = is_gradient ? boundary[k].gradient : boundary[k].tensor;
     if (tensor == kNoTensor) continue;
@@ -129,9 +131,45 @@ void append_messages(Draft& draft, DraftSegment& segment,
     call.stream = Stream::kPipeline;
     // Activations go forwards, gradients backwards.
     call.call.attributes.set("peer", std::string(sends != is_gradient ? "next" : "previous"));
-    call.call.attributes.set("tag", static_cast<int64_t>(2 * k + (is_gradient ? 1 : 0)));
+    const auto border = static_cast<int64_t>(k) * draft.strategy->interleave + chunk;
+    call.call.attributes.set("tag", 2 * border + (is_gradient ? 1 : 0));
     call.call.layer = -1;
     segment.body.push_back(std::move(call));
+  }
+}
+
+void set_chunk(DraftSegment& segment, size_t first_call, int chunk) {
+  for (size_t i = first_call; i < segment.body.size(); ++i) segment.body[i].chunk = chunk;
+}
+
+// The chunk that the activations of a chunk of this stage go on to: the last stage's go to the
+// first stage's next chunk.
+int chunk_behind(const Draft& draft, int chunk) {
+  return draft.stage == draft.strategy->pp - 1 ? chunk + 1 : chunk;
+}
+
+// A chunk's load, receive, forward and send.
+void append_forward(Draft& draft, DraftSegment& body, const TrainingGraph& graph,
+                    const std::vector<TensorId>& ids, int chunk, const std::string& split) {
+  const size_t first = body.body.size();
+  append_loads(draft, body, graph, ids, split);
+  append_messages(draft, body, graph.stage_inputs, ids, false, false, chunk, Pass::kForward);
+  append_calls(draft, body, graph.forward, ids, Pass::kForward);
+  append_messages(draft, body, graph.stage_outputs, ids, false, true, chunk_behind(draft, chunk),
+                  Pass::kForward);
+  set_chunk(body, first, chunk);
+}
+
+void attach_gradients(Draft& draft, const std::vector<ParameterGradient>& gradients,
+                      const std::vector<TensorId>& ids) {
+  for (const ParameterGradient& one : gradients) {
+    const TensorId parameter = ids[static_cast<size_t>(one.parameter)];
+    for (Trained& trained : draft.trained) {
+      if (trained.parameter != parameter) continue;
+      trained.gradients.resize(std::max(trained.gradients.size(), static_cast<size_t>(one.use) + 1),
+                               kNoTensor);
+      trained.gradients[static_cast<size_t>(one.use)] = ids[static_cast<size_t>(one.gradient)];
+    }
   }
 }
 
@@ -153,6 +191,7 @@ void append_count(Draft& draft, DraftSegment& body) {
   PLIMSOLL_CHECK(loss != body.body.end(), "a classifier without cross-entropy");
   DraftCall count =
       make_call(draft, "count_correct", loss->call.inputs, {draft.correct}, Pass::kForward);
+  count.chunk = loss->chunk;
   accumulate_onto(count, 0, draft.correct);
   body.body.push_back(std::move(count));
 }
@@ -173,47 +212,45 @@ TensorId declare(Draft& draft, const std::string& name, TensorType type, Categor
 
 }  // namespace
 
-void declare_persistent(Draft& draft, const Graph& graph) {
-  for (const Tensor& tensor : graph.tensors()) {
-    if (tensor.role != Role::kParameter && tensor.role != Role::kState) continue;
-    const TensorId id = draft.add(tensor, Category::kParameters);
-    draft.at(id).persistent = true;
-    draft.at(id).logical = logical_of(tensor);
-    Trained trained;
-    trained.parameter = id;
-    trained.is_state = tensor.role == Role::kState;
-    draft.trained.push_back(std::move(trained));
+void declare_persistent(Draft& draft, std::span<const Graph> chunks) {
+  for (const Graph& graph : chunks) {
+    for (const Tensor& tensor : graph.tensors()) {
+      if (tensor.role != Role::kParameter && tensor.role != Role::kState) continue;
+      const TensorId id = draft.add(tensor, Category::kParameters);
+      draft.at(id).persistent = true;
+      draft.at(id).logical = logical_of(tensor);
+      Trained trained;
+      trained.parameter = id;
+      trained.is_state = tensor.role == Role::kState;
+      draft.trained.push_back(std::move(trained));
+    }
   }
   draft.scalars =
       declare(draft, kScalarsBuffer, {{kNumScalars}, DType::kF64}, Category::kWorkspace);
   draft.loss = declare(draft, kLossBuffer, {{1}, DType::kF64}, Category::kWorkspace);
 }
 
-void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string& phase) {
+void add_micro_batch(Draft& draft, std::span<const TrainingGraph> chunks,
+                     const std::string& phase) {
   for (Trained& trained : draft.trained) trained.gradients.clear();
-  const std::vector<TensorId> ids = import_tensors(draft, graph);
   DraftSegment body{"micro-batches", draft.num_microbatches(), {}};
-  append_loads(draft, body, graph, ids, "train");
-  append_messages(draft, body, graph.stage_inputs, ids, false, false, Pass::kForward);
-  append_calls(draft, body, graph.forward, ids, Pass::kForward);
-  append_messages(draft, body, graph.stage_outputs, ids, false, true, Pass::kForward);
-  append_messages(draft, body, graph.stage_outputs, ids, true, false, Pass::kBackward);
-  append_calls(draft, body, graph.backward, ids, Pass::kBackward);
-  append_messages(draft, body, graph.stage_inputs, ids, true, true, Pass::kBackward);
-
-  const auto attach = [&](const std::vector<ParameterGradient>& gradients) {
-    for (const ParameterGradient& one : gradients) {
-      const TensorId parameter = ids[static_cast<size_t>(one.parameter)];
-      for (Trained& trained : draft.trained) {
-        if (trained.parameter != parameter) continue;
-        trained.gradients.resize(
-            std::max(trained.gradients.size(), static_cast<size_t>(one.use) + 1), kNoTensor);
-        trained.gradients[static_cast<size_t>(one.use)] = ids[static_cast<size_t>(one.gradient)];
-      }
-    }
-  };
-  attach(graph.gradients);
-  attach(graph.state_gradients);
+  std::vector<std::vector<TensorId>> ids;
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    ids.push_back(import_tensors(draft, chunks[c]));
+    append_forward(draft, body, chunks[c], ids[c], static_cast<int>(c), "train");
+  }
+  for (size_t c = chunks.size(); c-- > 0;) {
+    const TrainingGraph& graph = chunks[c];
+    const auto chunk = static_cast<int>(c);
+    const size_t first = body.body.size();
+    append_messages(draft, body, graph.stage_outputs, ids[c], true, false,
+                    chunk_behind(draft, chunk), Pass::kBackward);
+    append_calls(draft, body, graph.backward, ids[c], Pass::kBackward);
+    append_messages(draft, body, graph.stage_inputs, ids[c], true, true, chunk, Pass::kBackward);
+    set_chunk(body, first, chunk);
+    attach_gradients(draft, graph.gradients, ids[c]);
+    attach_gradients(draft, graph.state_gradients, ids[c]);
+  }
   for (Trained& trained : draft.trained) {
     std::erase(trained.gradients, kNoTensor);
     PLIMSOLL_CHECK(!trained.gradients.empty(), "{} gets no gradient",
@@ -222,14 +259,13 @@ void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string
   draft.phase(phase).segments = {clear(draft, {draft.loss}), std::move(body)};
 }
 
-void add_evaluation(Draft& draft, const TrainingGraph& graph) {
-  const std::vector<TensorId> ids = import_tensors(draft, graph);
+void add_evaluation(Draft& draft, std::span<const TrainingGraph> chunks) {
   const int64_t repeat = checked_mul(draft.job->eval_batches, draft.num_microbatches());
   DraftSegment body{"micro-batches", repeat, {}};
-  append_loads(draft, body, graph, ids, "validation");
-  append_messages(draft, body, graph.stage_inputs, ids, false, false, Pass::kForward);
-  append_calls(draft, body, graph.forward, ids, Pass::kForward);
-  append_messages(draft, body, graph.stage_outputs, ids, false, true, Pass::kForward);
+  for (size_t c = 0; c < chunks.size(); ++c) {
+    append_forward(draft, body, chunks[c], import_tensors(draft, chunks[c]), static_cast<int>(c),
+                   "validation");
+  }
   std::vector<TensorId> sums = {draft.loss};
   if (draft.model->objective == Objective::kClasses) {  // summed over stages, as the loss is
     draft.correct = declare(draft, kCorrectBuffer, {{1}, DType::kF64}, Category::kWorkspace);

@@ -30,8 +30,8 @@ class Ordering {
     for (size_t i = 0; i < body_.size(); ++i) {
       DraftCall& call = body_[i];
       needed_.fill(-1);
-      for (const TensorId id : call.call.inputs) need_buffer(id, false);
-      for (const TensorId id : call.call.outputs) need_buffer(id, true);
+      for (const TensorId id : call.call.inputs) need_buffer(call, id, false);
+      for (const TensorId id : call.call.outputs) need_buffer(call, id, true);
       for (const int mark : call.after) {
         // A mark of another segment is done before this one starts.
         if (const auto at = marks_.find(mark); at != marks_.end()) need(at->second);
@@ -57,9 +57,16 @@ class Ordering {
     latest = std::max(latest, index);
   }
 
-  void need_buffer(TensorId id, bool writes) {
+  // A buffer and which of its copies a call of this body touches: the iteration shifts all alike.
+  using Copy = std::pair<TensorId, int64_t>;
+  [[nodiscard]] Copy copy_of(const DraftCall& call, TensorId id) const {
+    const TensorId owner = draft_.owner(id);
+    return {owner, call.microbatch % draft_.at(owner).copies};
+  }
+
+  void need_buffer(const DraftCall& call, TensorId id, bool writes) {
     if (id == kNoTensor) return;
-    const auto at = uses_.find(draft_.owner(id));
+    const auto at = uses_.find(copy_of(call, id));
     if (at == uses_.end()) return;
     for (const int use : at->second.writes) {
       if (use >= 0) need(use);
@@ -73,10 +80,10 @@ class Ordering {
   void record(const DraftCall& call, int index) {
     const auto stream = static_cast<size_t>(call.stream);
     for (const TensorId id : call.call.inputs) {
-      if (id != kNoTensor) uses_[draft_.owner(id)].reads[stream] = index;
+      if (id != kNoTensor) uses_[copy_of(call, id)].reads[stream] = index;
     }
     for (const TensorId id : call.call.outputs) {
-      if (id != kNoTensor) uses_[draft_.owner(id)].writes[stream] = index;
+      if (id != kNoTensor) uses_[copy_of(call, id)].writes[stream] = index;
     }
     if (call.mark != 0) marks_[call.mark] = index;
     if (call.stream == Stream::kCompute) last_computed_ = index;
@@ -84,7 +91,7 @@ class Ordering {
 
   const Draft& draft_;
   std::vector<DraftCall>& body_;
-  std::map<TensorId, Uses> uses_;  // by owner
+  std::map<Copy, Uses> uses_;
   std::map<int, int> marks_;
   std::array<int, kNumStreams> needed_{};  // latest call on each stream that the call waits for
   // The latest call on each stream that each stream has waited for.

@@ -4,20 +4,23 @@
 
 #include "planner/lower/draft.h"
 
+#include <span>
+
 namespace plimsoll::lowering {
 
 // Declares what lives across steps: parameters, states, scalars, loss.
+// `chunks`: the parts of the model that the stage holds, in the model's order.
 // Needs: an empty draft. Leaves: `trained` in the model's order, no phases.
-void declare_persistent(Draft& draft, const Graph& graph);
+void declare_persistent(Draft& draft, std::span<const Graph> chunks);
 
 // Pipelines: parameters of these names are in several stages. They have one gradient, the sum over
 // the stages, and the first stage counts it in the norm.
 void mark_shared(Draft& draft, const std::vector<std::string>& names);
 
 // A step's phase ("step" or "step_noise"): load, forward and backward of one micro-batch as the
-// repeated segment.
+// repeated segment; of several chunks, all forwards and then all backwards.
 // Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
-void add_micro_batch(Draft& draft, const TrainingGraph& graph, const std::string& phase);
+void add_micro_batch(Draft& draft, std::span<const TrainingGraph> chunks, const std::string& phase);
 
 // Layers marked for recompute run their forward again before their backward, from the tensors that
 // come from outside the layer; those marked selective, the ops that the job's framework names,
@@ -49,7 +52,7 @@ void add_update(Draft& draft, const std::string& phase);
 
 // Phase "evaluate": forward of the inference graph over the validation set.
 // Needs: declared parameters. Leaves: the sum of the losses in the loss buffer.
-void add_evaluation(Draft& draft, const TrainingGraph& graph);
+void add_evaluation(Draft& draft, std::span<const TrainingGraph> chunks);
 
 // ZeRO 3: parameters become shards, which are gathered for each block that uses them.
 // Needs: all phases that use parameters. Leaves: whole parameters are transient.
@@ -62,10 +65,11 @@ void add_initialise(Draft& draft);
 // Needs: all phases. Leaves: fewer buffers, the same values.
 void share_in_place(Draft& draft);
 
-// Pipelines: the repeated segment becomes warm-up, steady phase and cool-down of the schedule, and
-// what a micro-batch keeps from forward to backward gets a copy for each micro-batch in flight.
-// Needs: a step's phase with buffers shared. Leaves: the same calls for every micro-batch.
-void add_schedule(Draft& draft, const std::string& phase);
+// Pipelines: the repeated segment of a step becomes warm-up, steady phase and cool-down of the
+// schedule, and what a micro-batch keeps from forward to backward gets a copy for each micro-batch
+// in flight; an evaluation works through the chunks in turn.
+// Needs: phases with buffers shared. Leaves: the same calls for every micro-batch.
+void add_schedule(Draft& draft);
 
 // Calls on other streams wait for what they need, and are waited for.
 // Needs: bodies in their final order and buffers as they stay. Leaves: `waits` set.

@@ -1,16 +1,27 @@
 // Pipeline schedules in folded form: which forward and backward passes a stage interleaves.
-#include "base/error.h"
 #include "planner/lower/passes.h"
+#include "planner/schedule_fold.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 namespace plimsoll::lowering {
 
 namespace {
 
-bool is_forward(const DraftCall& call) {
-  return call.pass == Pass::kInput || call.pass == Pass::kForward;
+SlotKind slot_of(const DraftCall& call) {
+  return call.pass == Pass::kInput || call.pass == Pass::kForward ? SlotKind::kForward
+                                                                  : SlotKind::kBackward;
+}
+
+// The calls of a micro-batch by what a schedule moves as one.
+using Slots = std::map<std::pair<SlotKind, int>, std::vector<DraftCall>>;
+
+Slots slots_of(std::vector<DraftCall> body) {
+  Slots slots;
+  for (DraftCall& call : body) slots[{slot_of(call), call.chunk}].push_back(std::move(call));
+  return slots;
 }
 
 // Buffers that the calls touch, by owner.
@@ -38,15 +49,58 @@ void copy_kept(Draft& draft, const std::vector<DraftCall>& forward,
   }
 }
 
-std::vector<DraftCall> shifted(std::vector<DraftCall> calls, int64_t microbatches) {
-  for (DraftCall& call : calls) call.microbatch = static_cast<int>(microbatches);
-  return calls;
+// A copy for each micro-batch in flight. In rounds of p micro-batches a multiple or a divisor of p
+// returns to the same copy soonest; a copy takes room only while it holds a value.
+int64_t copies_of_window(const Strategy& strategy, int64_t window) {
+  if (strategy.interleave == 1) return window;
+  const int64_t p = strategy.pp;
+  while (window % p != 0 && p % window != 0) ++window;
+  return window;
 }
 
-std::vector<DraftCall> joined(std::vector<DraftCall> first, std::vector<DraftCall> second) {
-  first.insert(first.end(), std::make_move_iterator(second.begin()),
-               std::make_move_iterator(second.end()));
-  return first;
+// The sends of a slot have until the end of the next one: their bytes are not held for longer.
+void bound_sends(Draft& draft, std::vector<std::vector<DraftCall>>& slots) {
+  for (size_t s = 0; s + 2 < slots.size(); ++s) {
+    DraftCall* last_send = nullptr;
+    for (DraftCall& call : slots[s]) {
+      if (call.call.kernel == "send") last_send = &call;
+    }
+    if (last_send == nullptr) continue;
+    last_send->mark = ++draft.num_marks;
+    const auto computes =
+        std::find_if(slots[s + 2].begin(), slots[s + 2].end(),
+                     [](const DraftCall& call) { return call.stream == Stream::kCompute; });
+    computes->after.push_back(last_send->mark);
+  }
+}
+
+DraftSegment make_segment(Draft& draft, const Slots& slots, const ScheduleRun& run) {
+  DraftSegment segment{run.name, run.repeat, {}, run.first_microbatch, run.stride};
+  std::vector<std::vector<DraftCall>> body;
+  for (const ScheduleSlot& slot : run.slots) {
+    std::vector<DraftCall> calls = slots.at({slot.kind, slot.chunk});
+    for (DraftCall& call : calls) call.microbatch = static_cast<int>(slot.microbatch);
+    body.push_back(std::move(calls));
+  }
+  bound_sends(draft, body);
+  for (std::vector<DraftCall>& calls : body) {
+    std::move(calls.begin(), calls.end(), std::back_inserter(segment.body));
+  }
+  return segment;
+}
+
+// Puts the runs in place of the repeated segment.
+void schedule_phase(Draft& draft, DraftPhase& phase, const Slots& slots,
+                    const std::vector<ScheduleRun>& runs) {
+  std::vector<DraftSegment> segments;
+  for (DraftSegment& segment : phase.segments) {
+    if (segment.name != "micro-batches") {
+      segments.push_back(std::move(segment));
+      continue;
+    }
+    for (const ScheduleRun& run : runs) segments.push_back(make_segment(draft, slots, run));
+  }
+  phase.segments = std::move(segments);
 }
 
 }  // namespace
@@ -59,32 +113,29 @@ void mark_shared(Draft& draft, const std::vector<std::string>& names) {
   }
 }
 
-void add_schedule(Draft& draft, const std::string& phase) {
-  if (draft.strategy->pp == 1) return;
-  std::vector<DraftSegment>& segments = draft.phase(phase).segments;
-  const auto body = std::find_if(segments.begin(), segments.end(),
-                                 [](const DraftSegment& s) { return s.name == "micro-batches"; });
-  std::vector<DraftCall> forward;
-  std::vector<DraftCall> backward;
-  for (DraftCall& call : body->body) {
-    (is_forward(call) ? forward : backward).push_back(std::move(call));
+void add_schedule(Draft& draft) {
+  const Strategy& strategy = *draft.strategy;
+  if (strategy.pp == 1) return;
+  for (DraftPhase& phase : draft.phases) {
+    DraftSegment* body = find_segment(phase, "micro-batches");
+    if (body == nullptr) continue;
+    const int64_t count = body->repeat;
+    const Slots slots = slots_of(std::move(body->body));
+    if (phase.name == "evaluate") {
+      schedule_phase(draft, phase, slots, {fold_forwards(strategy.pp, count, strategy.interleave)});
+      continue;
+    }
+    const std::vector<ScheduleRun> runs =
+        fold_schedule(*parse_schedule_kind(strategy.schedule), draft.stage, strategy.pp, count,
+                      strategy.interleave);
+    const std::vector<DraftCall>& begin = find_segment(phase, "begin")->body;
+    for (int chunk = 0; chunk < strategy.interleave; ++chunk) {
+      copy_kept(draft, slots.at({SlotKind::kForward, chunk}),
+                slots.at({SlotKind::kBackward, chunk}), begin,
+                copies_of_window(strategy, window_in_flight(runs, chunk)));
+    }
+    schedule_phase(draft, phase, slots, runs);
   }
-  const int64_t count = draft.num_microbatches();
-  // Micro-batches whose forward runs ahead of the first backward: all of them (GPipe, Huang et al.
-  // 2019), or as many as there are stages behind this one (1F1B, Narayanan et al. 2019).
-  const int64_t behind = draft.strategy->pp - 1 - draft.stage;
-  const int64_t ahead = draft.strategy->schedule == "gpipe" ? count : std::min(behind, count);
-  copy_kept(draft, forward, backward, find_segment(draft.phase(phase), "begin")->body,
-            std::min(ahead + 1, count));
-  std::vector<DraftSegment> schedule;
-  if (ahead > 0) schedule.push_back({"warm-up", ahead, forward});
-  if (count > ahead) {
-    schedule.push_back({"steady", count - ahead, joined(shifted(forward, ahead), backward)});
-  }
-  if (ahead > 0) schedule.push_back({"cool-down", ahead, std::move(backward), count - ahead});
-  const auto at = segments.erase(body);
-  segments.insert(at, std::make_move_iterator(schedule.begin()),
-                  std::make_move_iterator(schedule.end()));
 }
 
 }  // namespace plimsoll::lowering

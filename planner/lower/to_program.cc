@@ -30,6 +30,7 @@ class Writer {
     made.name = segment.name;
     made.repeat = segment.repeat;
     made.first_microbatch = segment.first_microbatch;
+    made.microbatch_stride = segment.microbatch_stride;
     for (const DraftCall& call : segment.body) made.body.push_back(write(call));
     return made;
   }

@@ -171,6 +171,18 @@ TEST(RankSimulator, ShortSendsOvertakeOnOtherTagsOnly) {
   EXPECT_EQ((at[{1, 3}].message), (at[{0, 2}].message));
 }
 
+// Messages leave the next segment alone, a collective over stages on their stream does not.
+TEST(RankSimulator, LaterSegmentsWaitForCollectivesOverStages) {
+  for (const char* group : {"pp", "embedding"}) {
+    Stages stages(2);
+    stages.segment();
+    for (int s = 0; s < 2; ++s) stages.all_reduce(s, group, 10, Stream::kPipeline);
+    stages.segment(2);
+    for (int s = 0; s < 2; ++s) stages.compute(s, 3);
+    EXPECT_EQ(stages.run().step_seconds, 10 + 2 * 3) << group;
+  }
+}
+
 TEST(RankSimulator, CollectivesOverStagesStartWithTheLastMember) {
   Stages stages(3);
   stages.segment(2);
