@@ -84,7 +84,6 @@ Json model_json(const ModelSpec& model) {
   }
   return json;
 }
-
 Json job_json(const Job& job) {
   return {{"global_batch", job.global_batch},
           {"seq", job.seq},
@@ -105,7 +104,6 @@ Json job_json(const Job& job) {
           {"measure_noise", job.measure_noise},
           {"framework", job.framework}};
 }
-
 Json strategy_json(const Strategy& s) {
   Json layers = Json::array();
   for (const Recompute one : s.recompute) layers.push_back(recompute_name(one));
