@@ -219,6 +219,7 @@ class Reader {
     return bad_input(fmt::format("{}: {}{}{} {}", file_, path_, dot, key, what),
                      "make the plan anew with `plimsoll plan … --json FILE`");
   }
+
  private:
   const Json& object_;
   std::string file_, path_;
