@@ -275,6 +275,12 @@ int64_t active_parameters(const Graph& graph, const ModelSpec& spec) {
   return sum;
 }
 
+int64_t sequence_tokens(const ModelSpec& spec, int64_t seq) {
+  if (spec.family != Family::kVit) return seq;
+  const int64_t side = spec.patch > 0 ? spec.image_size / spec.patch : 0;
+  return checked_mul(side, side) + 1;
+}
+
 int64_t attention_width(const ModelSpec& spec) {
   if (!spec.latent_attention) return checked_mul(spec.heads, spec.head_dim);
   return checked_mul(spec.heads, checked_add(spec.head_dim, spec.latent_attention->value_dim)) / 2;

@@ -121,6 +121,10 @@ struct BuildOptions {
 // sizes of keys and values their mean.
 [[nodiscard]] int64_t attention_width(const ModelSpec& spec);
 
+// Tokens that the layers see of one sample: `seq`, for images the patches and the class token; 0
+// for models without sequences.
+[[nodiscard]] int64_t sequence_tokens(const ModelSpec& spec, int64_t seq);
+
 // A built-in name ("gpt2", "llama3-8b", …) or the path of a Hugging Face config.json. Throws Error
 // (exit 2) with the nearest built-in name, or with the file, key and what to do.
 [[nodiscard]] ModelSpec load_model(const std::string& name_or_path);

@@ -144,7 +144,9 @@ class Search {
         strategy.pp = static_cast<int>(pp);
         strategy.dp = static_cast<int>(dp);
         // Sharded norms and dropout cost no more messages and keep fewer activations.
-        if (!pins_.sequence_parallel) strategy.sequence_parallel = tp > 1;
+        if (!pins_.sequence_parallel) {
+          strategy.sequence_parallel = tp > 1 && sequence_tokens(model_, job_.seq) % tp == 0;
+        }
         const bool asked_for = (pins_.tp || tp == 1) && (pins_.pp || pp == 1);
         if (cluster_.device.shares_cores && !asked_for) continue;
         splits.push_back(std::move(strategy));

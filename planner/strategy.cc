@@ -46,6 +46,10 @@ std::string Strategy::text(const Job& job) const {
       fmt::format("dp {} · micro-batch {} × {} step{}", dp, micro_batch,
                   accumulation_steps(*this, job), accumulation_steps(*this, job) == 1 ? "" : "s");
   if (ep > 1) text = fmt::format("ep {} · {}", ep, text);
+  if (tp > 1) {
+    text = fmt::format("tp {}{} · {}", tp, sequence_parallel ? " with sequence parallelism" : "",
+                       text);
+  }
   if (pp > 1) text += fmt::format(" · {} stages, {}", pp, schedule);
   if (interleave > 1) text += fmt::format(" with {} chunks a stage", interleave);
   if (zero > 0) text += fmt::format(" · ZeRO-{}{}", zero, zero_prefetch ? " with prefetch" : "");
@@ -112,6 +116,11 @@ void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
 }
 
 void check_zero(const Strategy& strategy) {
+  if (strategy.zero == 3 && strategy.interleave > 1) {
+    // Gathers are placed by blocks of a whole stage, which chunks tear apart.
+    throw bad_input("ZeRO-3 does not gather parameters for the chunks of an interleaved schedule",
+                    "use --zero 2, or --schedule 1f1b");
+  }
   if (strategy.zero < 0 || strategy.zero > 3) {
     throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
   }

@@ -47,7 +47,9 @@ PipelineCase random_pipeline() {
   PipelineCase c = interleaved(pp * chunks + *rc::gen::inRange(0, 4), pp, chunks, microbatches);
   c.strategy.schedule = schedule;
   c.strategy.dp = *rc::gen::inRange(1, 3);
-  c.strategy.zero = c.strategy.dp > 1 ? *rc::gen::inRange(0, 2) : 0;
+  const int most_zero = chunks > 1 ? 2 : 3;
+  c.strategy.zero = c.strategy.dp > 1 ? *rc::gen::inRange(0, most_zero + 1) : 0;
+  c.strategy.zero_prefetch = c.strategy.zero >= 2 && *rc::gen::arbitrary<bool>();
   c.strategy.tp = *rc::gen::element(1, 2);
   c.strategy.sequence_parallel = c.strategy.tp > 1 && *rc::gen::arbitrary<bool>();
   c.job.global_batch *= c.strategy.dp;
@@ -243,6 +245,10 @@ TEST(Interleaved, WhatCannotBeInterleavedIsRefused) {
   refused(c, "do not cut 8 layers into 4 stages");
   c.strategy.stage_bounds = {0, 1, 4, 6, 8};
   EXPECT_EQ(lower_stages(c.model, c.job, c.strategy, {}).size(), 2U);
+  c.job.global_batch *= 2;
+  c.strategy.dp = 2;
+  c.strategy.zero = 3;
+  refused(c, "ZeRO-3 does not gather");
 }
 
 }  // namespace

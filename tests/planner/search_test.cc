@@ -112,6 +112,18 @@ TEST(Search, MemoryObjectiveFindsTheLeastPeak) {
   EXPECT_EQ(found.best->predicted.peak_bytes, found.smallest.predicted.peak_bytes);
 }
 
+// 17 tokens of an image cannot be divided over two ranks; nobody asked for it.
+TEST(Search, SequencesThatDoNotDivideStayWhole) {
+  const ModelSpec model = load_model("vit-tiny");
+  Pins pins;
+  pins.tp = 2;
+  const auto result = search(model, parse_cluster("2xcpu"), job_of(8, 0), pins, int64_t{1} << 40,
+                             SearchObjective::kTime);
+  ASSERT_TRUE(result.best);
+  EXPECT_FALSE(result.best->strategy.sequence_parallel);
+  EXPECT_THAT(result.best->strategy.text(job_of(8, 0)), ::testing::StartsWith("tp 2 · dp 1"));
+}
+
 TEST(Search, PinsThatContradictAreNamed) {
   const ModelSpec model = load_model("gpt2-tiny");
   const auto message = [&](const Pins& pins, int64_t batch) {
