@@ -2,6 +2,7 @@
 #include "base/error.h"
 #include "executor/bind_scalars.h"
 #include "executor/bind_tables.h"
+#include "executor/rope_attributes.h"
 #include "kernels/cpu/attention.h"
 #include "kernels/cpu/bias_add.h"
 #include "kernels/cpu/embedding.h"
@@ -130,19 +131,6 @@ void rms_norm_gradients(const KernelArgs& a) {
   rms_norm_backward<T>(a.in[0].as<T>(), x.as<T>(), a.in[2].as<T>(), a.in[3].as<T>(),
                        a.out[0].as<T>(), a.accumulates(0), a.out[1].as<T>(), a.accumulates(1),
                        x.rows(), x.last(), *a.pool);
-}
-
-RopeOptions rope_options(const Attributes& attributes) {
-  RopeOptions options;
-  options.heads = attributes.get_int("heads");
-  options.kv_heads = attributes.get_int("kv_heads");
-  options.head_dim = attributes.get_int("head_dim");
-  options.theta = attributes.get_double("theta");
-  options.scaling_factor = attributes.get_double("scaling_factor", options.scaling_factor);
-  options.low_freq_factor = attributes.get_double("low_freq_factor", options.low_freq_factor);
-  options.high_freq_factor = attributes.get_double("high_freq_factor", options.high_freq_factor);
-  options.original_context = attributes.get_double("original_context", options.original_context);
-  return options;
 }
 
 template <class T, bool kBackward>

@@ -1,6 +1,7 @@
 // CUDA bindings of what transformers are made of; operands as in executor/bind_transformer.cc.
 #include "base/error.h"
 #include "executor/cuda/bind_tables.h"
+#include "executor/rope_attributes.h"
 #include "kernels/cuda/attention.h"
 #include "kernels/cuda/embedding.h"
 #include "kernels/cuda/layer_norm.h"
@@ -98,18 +99,9 @@ void rms_norm_gradients(const KernelArgs& a) {
 
 template <bool kBackward>
 void turn(const KernelArgs& a) {
-  const Attributes& attributes = *a.attributes;
-  cuda::RopeOptions o;
-  o.heads = attributes.get_int("heads");
-  o.kv_heads = attributes.get_int("kv_heads");
-  o.head_dim = attributes.get_int("head_dim");
-  o.theta = attributes.get_double("theta");
-  o.scaling_factor = attributes.get_double("scaling_factor", o.scaling_factor);
-  o.low_freq_factor = attributes.get_double("low_freq_factor", o.low_freq_factor);
-  o.high_freq_factor = attributes.get_double("high_freq_factor", o.high_freq_factor);
-  o.original_context = attributes.get_double("original_context", o.original_context);
   const Operand& x = a.in[0];
-  cuda::rope(f32(x), f32(a.out[0]), o, kBackward, x.extent(0), x.extent(1), *a.queue);
+  cuda::rope(f32(x), f32(a.out[0]), rope_options(*a.attributes), kBackward, x.extent(0),
+             x.extent(1), *a.queue);
 }
 
 cuda::AttentionShape attention_shape(const KernelArgs& a, const Operand& qkv) {
