@@ -17,7 +17,9 @@ void add_job_options(CLI::App& command, JobArguments& a) {
       ->group(job);
   command.add_option("--seq", a.seq, "tokens a sequence")->group(job);
   command.add_option("--precision", a.precision, "fp32, bf16 or fp16")->group(job);
-  command.add_option("--optimizer", a.optimizer, "adamw or sgd")->group(job)->capture_default_str();
+  command.add_option("--optimizer", a.optimizer, "adamw, adam, lion or sgd")
+      ->group(job)
+      ->capture_default_str();
   command.add_option("--framework", a.framework, "whose memory to predict: plimsoll")
       ->group(job)
       ->capture_default_str();
@@ -27,7 +29,9 @@ void add_job_options(CLI::App& command, JobArguments& a) {
       ->group(job)
       ->capture_default_str();
   command.add_option("--tokens", a.tokens, "tokens to train on")->group(job);
-  command.add_option("--weight-decay", a.weight_decay, "AdamW's or SGD's")
+  command
+      .add_option("--weight-decay", a.weight_decay,
+                  "decoupled by adamw and lion, else part of the gradient")
       ->group(job)
       ->capture_default_str();
   command.add_option("--decay", a.decay, "what decays: matrices or all")

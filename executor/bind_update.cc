@@ -4,9 +4,11 @@
 #include "executor/bind_scalars.h"
 #include "executor/bind_tables.h"
 #include "executor/exchange.h"
+#include "kernels/cpu/adam.h"
 #include "kernels/cpu/adamw.h"
 #include "kernels/cpu/batch_norm.h"
 #include "kernels/cpu/gradient_norm.h"
+#include "kernels/cpu/lion.h"
 #include "kernels/cpu/sgd.h"
 #include "program/program.h"
 
@@ -34,8 +36,12 @@ struct Share {
   int place;
 };
 
+// Adam's forms have the same operands and attributes.
 template <class T>
-void update_adamw(const KernelArgs& a) {
+using AdamForm = void (*)(T*, const T*, T*, T*, const AdamwOptions&, int64_t, ThreadPool&);
+
+template <class T>
+void update_by(AdamForm<T> form, const KernelArgs& a) {
   const double* scalars = a.in[4].as<double>();
   if (skips_update(scalars)) return;
   const AdamwOptions options = {
@@ -49,8 +55,34 @@ void update_adamw(const KernelArgs& a) {
       .clip_factor = scalars[kScalarClipFactor],
   };
   const Share share(a, a.out[0]);
-  adamw<T>(share.of<T>(a.out[0]), share.of<T>(a.in[1]), share.of<T>(a.out[1]),
-           share.of<T>(a.out[2]), options, share.length(), *a.pool);
+  form(share.of<T>(a.out[0]), share.of<T>(a.in[1]), share.of<T>(a.out[1]), share.of<T>(a.out[2]),
+       options, share.length(), *a.pool);
+}
+
+template <class T>
+void update_adamw(const KernelArgs& a) {
+  update_by<T>(adamw<T>, a);
+}
+
+template <class T>
+void update_adam(const KernelArgs& a) {
+  update_by<T>(adam<T>, a);
+}
+
+template <class T>
+void update_lion(const KernelArgs& a) {
+  const double* scalars = a.in[3].as<double>();
+  if (skips_update(scalars)) return;
+  const LionOptions options = {
+      .beta1 = a.attributes->get_double("beta1"),
+      .beta2 = a.attributes->get_double("beta2"),
+      .weight_decay = a.attributes->get_double("weight_decay"),
+      .learning_rate = scalars[kScalarLearningRate],
+      .clip_factor = scalars[kScalarClipFactor],
+  };
+  const Share share(a, a.out[0]);
+  lion<T>(share.of<T>(a.out[0]), share.of<T>(a.in[1]), share.of<T>(a.out[1]), options,
+          share.length(), *a.pool);
 }
 
 template <class T>
@@ -111,6 +143,8 @@ void write_clip(const KernelArgs& a) {
 
 constexpr KernelEntry kEntries[] = {
     PLIMSOLL_KERNEL("adamw", update_adamw),
+    PLIMSOLL_KERNEL("adam", update_adam),
+    PLIMSOLL_KERNEL("lion", update_lion),
     PLIMSOLL_KERNEL("sgd", update_sgd),
     PLIMSOLL_KERNEL("ema", update_ema),
     PLIMSOLL_KERNEL("sum_squares", write_sum_squares),

@@ -256,13 +256,13 @@ std::string precision_text(const ModelSpec& /*model*/, const Configuration& c) {
 
 Settings lighter_optimizer(const ModelSpec& /*model*/, const Configuration& now) {
   Settings settings;
-  if (now.job.optimizer == Optimizer::kAdamW) {
+  if (moments_per_parameter(now.job) > 1) {
     settings.emplace_back([](Configuration& c) {
       c.job.optimizer = Optimizer::kSgd;
       if (c.job.momentum == 0) c.job.momentum = Job{}.momentum;
     });
   }
-  if (now.job.optimizer == Optimizer::kAdamW || now.job.momentum != 0) {
+  if (moments_per_parameter(now.job) > 0) {
     settings.emplace_back([](Configuration& c) {
       c.job.optimizer = Optimizer::kSgd;
       c.job.momentum = 0;
@@ -275,6 +275,10 @@ std::string optimizer_text(const ModelSpec& /*model*/, const Configuration& c) {
   switch (c.job.optimizer) {
     case Optimizer::kAdamW:
       return "AdamW";
+    case Optimizer::kAdam:
+      return "Adam";
+    case Optimizer::kLion:
+      return "Lion";
     case Optimizer::kSgd:
       return c.job.momentum != 0 ? "SGD with momentum" : "SGD without momentum";
   }

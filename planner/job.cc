@@ -8,6 +8,10 @@ std::string_view optimizer_name(Optimizer optimizer) {
   switch (optimizer) {
     case Optimizer::kAdamW:
       return "adamw";
+    case Optimizer::kAdam:
+      return "adam";
+    case Optimizer::kLion:
+      return "lion";
     case Optimizer::kSgd:
       return "sgd";
   }
@@ -15,22 +19,30 @@ std::string_view optimizer_name(Optimizer optimizer) {
 }
 
 Optimizer parse_optimizer(std::string_view name) {
-  for (const Optimizer optimizer : {Optimizer::kAdamW, Optimizer::kSgd}) {
+  for (const Optimizer optimizer :
+       {Optimizer::kAdamW, Optimizer::kAdam, Optimizer::kLion, Optimizer::kSgd}) {
     if (optimizer_name(optimizer) == name) return optimizer;
   }
-  throw bad_input(fmt::format("unknown optimizer '{}'", name), "use adamw or sgd");
+  throw bad_input(fmt::format("unknown optimizer '{}'", name), "use adamw, adam, lion or sgd");
+}
+
+int64_t moments_per_parameter(const Job& job) {
+  switch (job.optimizer) {
+    case Optimizer::kAdamW:
+    case Optimizer::kAdam:
+      return 2;
+    case Optimizer::kLion:
+      return 1;
+    case Optimizer::kSgd:
+      return job.momentum != 0 ? 1 : 0;
+  }
+  return 0;
 }
 
 int64_t state_bytes_per_parameter(const Job& job) {
   int64_t bytes = dtype_bytes(job.precision) + dtype_bytes(job.gradient_type);
   if (job.master_weights) bytes += 4;
-  switch (job.optimizer) {
-    case Optimizer::kAdamW:
-      return bytes + 2 * dtype_bytes(job.state_type);
-    case Optimizer::kSgd:
-      return bytes + (job.momentum != 0 ? dtype_bytes(job.state_type) : 0);
-  }
-  return bytes;
+  return bytes + moments_per_parameter(job) * dtype_bytes(job.state_type);
 }
 
 void set_precision(Job& job, std::string_view precision) {

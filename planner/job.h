@@ -9,7 +9,7 @@
 
 namespace plimsoll {
 
-enum class Optimizer : uint8_t { kAdamW, kSgd };
+enum class Optimizer : uint8_t { kAdamW, kAdam, kLion, kSgd };
 [[nodiscard]] std::string_view optimizer_name(Optimizer optimizer);
 // Throws Error (exit 2) naming the known ones.
 [[nodiscard]] Optimizer parse_optimizer(std::string_view name);
@@ -36,6 +36,9 @@ struct Job {
   std::string framework = "plimsoll";
   friend bool operator==(const Job&, const Job&) = default;
 };
+
+// Moments that the optimizer keeps of a parameter, each of its shape.
+[[nodiscard]] int64_t moments_per_parameter(const Job& job);
 
 // Bytes of model states a parameter: weights, gradient, master copy and optimizer moments.
 [[nodiscard]] int64_t state_bytes_per_parameter(const Job& job);

@@ -122,8 +122,12 @@ void keep_moments(Draft& draft, Trained& trained) {
   if (!trained.moments.empty() || trained.master != kNoTensor) return;
   switch (job.optimizer) {
     case Optimizer::kAdamW:
+    case Optimizer::kAdam:
       trained.moments = {add_moment(draft, trained, "moment1", job.state_type),
                          add_moment(draft, trained, "moment2", job.state_type)};
+      break;
+    case Optimizer::kLion:
+      trained.moments = {add_moment(draft, trained, "momentum", job.state_type)};
       break;
     case Optimizer::kSgd:
       if (job.momentum != 0) {
@@ -149,12 +153,12 @@ DraftCall optimizer_call(Draft& draft, Trained& trained) {
   DraftCall call = make_call(draft, op, std::move(inputs), updated, Pass::kUpdate);
   for (size_t k = 0; k < updated.size(); ++k) accumulate_onto(call, k, updated[k]);
   Attributes& attributes = call.call.attributes;
-  if (job.optimizer == Optimizer::kAdamW) {
+  if (job.optimizer == Optimizer::kSgd) {
+    attributes.set("momentum", job.momentum);
+  } else {
     attributes.set("beta1", job.beta1);
     attributes.set("beta2", job.beta2);
-    attributes.set("epsilon", job.epsilon);
-  } else {
-    attributes.set("momentum", job.momentum);
+    if (job.optimizer != Optimizer::kLion) attributes.set("epsilon", job.epsilon);
   }
   const bool matrix = draft.at(trained.parameter).logical->optimizer_group == "matrix";
   attributes.set("weight_decay", matrix || job.decay_all ? job.weight_decay : 0.0);

@@ -172,7 +172,7 @@ RC_GTEST_PROP(Equivalence, AnySplit, ()) {
   Job job = small_job(model, DType::kF64, s.dp * s.micro_batch * *rc::gen::inRange(1, 5));
   job.seq = 4 * *rc::gen::inRange(1, 4);
   s.loss_chunks = *rc::gen::inRange<int64_t>(1, 4);
-  job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kSgd);
+  job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kAdam, Optimizer::kSgd);
   const SmallRun split = train_small(model, job, s, small_options(2));
   const SmallRun one = train_small(model, job, on_one_device(s), small_options(2));
   RC_LOG() << s.text(job) << " tp " << s.tp << " pp " << s.pp << " " << s.schedule << "\n";

@@ -349,6 +349,14 @@ void update_cases(bool large, Cases& cases) {
   a.tensor("v", {r, ch}, Fill::kPositive);
   a.call({"adamw", {"param", "grad", "m", "v", "scalars"}, {"param", "m", "v"}, {}, {}});
   cases.push_back(a);
+  OpCase adam = a;
+  adam.name = "adam";
+  adam.calls.front().op = "adam";
+  cases.push_back(adam);
+  OpCase lion = named("lion", {{"beta1", 0.9}, {"beta2", 0.99}, {"weight_decay", 0.1}});
+  lion.scalars().tensor("param", {r, ch}).tensor("grad", {r, ch}).tensor("m", {r, ch});
+  lion.call({"lion", {"param", "grad", "m", "scalars"}, {"param", "m"}, {}, {}});
+  cases.push_back(lion);
   for (const bool momentum : {true, false}) {
     OpCase s =
         named(momentum ? "sgd with momentum" : "sgd", {{"momentum", 0.9}, {"weight_decay", 0.01}});

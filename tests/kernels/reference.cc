@@ -432,6 +432,31 @@ void adamw(const KernelArgs& a) {
   }
 }
 
+void adam(const KernelArgs& a) {
+  const double* s = in(a, 4);
+  const double beta1 = real(a, "beta1"), beta2 = real(a, "beta2");
+  for (int64_t i = 0; i < a.out[0].size(); ++i) {
+    double &p = out(a, 0)[i], &m = out(a, 1)[i], &v = out(a, 2)[i];
+    const double g = in(a, 1)[i] * s[kScalarClipFactor] + real(a, "weight_decay") * p;
+    m += (1 - beta1) * (g - m);
+    v += (1 - beta2) * (g * g - v);
+    const double m_hat = m / s[kScalarBiasCorrection1], v_hat = v / s[kScalarBiasCorrection2];
+    p -= s[kScalarLearningRate] * m_hat / (std::sqrt(v_hat) + real(a, "epsilon"));
+  }
+}
+
+void lion(const KernelArgs& a) {
+  const double* s = in(a, 3);
+  for (int64_t i = 0; i < a.out[0].size(); ++i) {
+    double &p = out(a, 0)[i], &m = out(a, 1)[i];
+    const double g = in(a, 1)[i] * s[kScalarClipFactor];
+    const double direction = g + real(a, "beta1") * (m - g);
+    m = g + real(a, "beta2") * (m - g);
+    const double step = direction == 0 ? 0 : std::copysign(1.0, direction);
+    p -= s[kScalarLearningRate] * (step + real(a, "weight_decay") * p);
+  }
+}
+
 void sgd(const KernelArgs& a) {
   const double* s = in(a, 3);
   for (int64_t i = 0; i < a.out[0].size(); ++i) {
@@ -471,6 +496,7 @@ void clip(const KernelArgs& a) {
 
 KernelFunction find_reference(std::string_view op) {
   static const std::map<std::string_view, KernelFunction> kTable = {
+      {"adam", adam},
       {"adamw", adamw},
       {"add", add},
       {"attention", attention},
@@ -502,6 +528,7 @@ KernelFunction find_reference(std::string_view op) {
       {"rms_norm", rms_norm},
       {"rope", rope},
       {"select_token", select_token},
+      {"lion", lion},
       {"sgd", sgd},
       {"sum_squares", sum_squares},
       {"sum_terms", sum_terms},

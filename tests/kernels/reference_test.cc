@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
 
 namespace plimsoll::testing {
 namespace {
@@ -62,7 +64,8 @@ TEST(Reference, UpdatesDoNothingWhenTheyAreToBeSkipped) {
   int num_updates = 0;
   for (const OpCase& c : op_cases(false)) {
     for (const Call& call : c.calls) {
-      if (call.op != "adamw" && call.op != "sgd" && call.op != "ema") continue;
+      static const std::set<std::string> updates = {"adamw", "adam", "lion", "sgd", "ema"};
+      if (!updates.contains(call.op)) continue;
       ++num_updates;
       CaseMemory memory(c, DType::kF32);
       std::vector<double> scalars = memory.values("scalars");
@@ -76,7 +79,7 @@ TEST(Reference, UpdatesDoNothingWhenTheyAreToBeSkipped) {
       }
     }
   }
-  EXPECT_EQ(num_updates, 4);
+  EXPECT_EQ(num_updates, 6);
 }
 
 }  // namespace

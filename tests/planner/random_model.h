@@ -43,7 +43,8 @@ inline rc::Gen<RandomCase> random_case() {
     c.strategy.micro_batch = *rc::gen::inRange(1, 4);
     c.job.global_batch = c.strategy.dp * c.strategy.micro_batch * *rc::gen::inRange(1, 4);
     if (c.model.training_length > 0) c.job.seq = *rc::gen::inRange(1, 33);
-    c.job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kSgd);
+    c.job.optimizer =
+        *rc::gen::element(Optimizer::kAdamW, Optimizer::kAdam, Optimizer::kLion, Optimizer::kSgd);
     if (base == "gpt2-tiny") c.job.dropout = *rc::gen::element(0.0, 0.1);
     c.job.eval_batches = *rc::gen::inRange(0, 3);
     c.job.measure_noise = *rc::gen::arbitrary<bool>();

@@ -76,7 +76,8 @@ Case random_pipeline(bool one_stage) {
     s.attention = *rc::gen::element<std::string>("flash", "naive");
   }
   set_precision(c.job, *rc::gen::element<std::string>("fp32", "bf16"));
-  c.job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kSgd);
+  c.job.optimizer =
+      *rc::gen::element(Optimizer::kAdamW, Optimizer::kAdam, Optimizer::kLion, Optimizer::kSgd);
   if (base == "gpt2-tiny") c.job.dropout = *rc::gen::element(0.0, 0.1);
   c.job.eval_batches = *rc::gen::inRange(0, 2);
   const int ranks = s.num_ranks();

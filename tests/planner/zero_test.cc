@@ -53,7 +53,9 @@ std::vector<int64_t> trained_sizes(testing::RandomCase c) {
   return sizes;
 }
 
-int64_t num_moments(const Job& job) { return job.optimizer == Optimizer::kAdamW ? 2 : 1; }
+int64_t num_moments(const Job& job) {
+  return job.optimizer == Optimizer::kAdamW || job.optimizer == Optimizer::kAdam ? 2 : 1;
+}
 
 // Reserved bytes of persistent buffers that belong to trained tensors, by category.
 std::map<Category, int64_t> persistent_bytes(const StepProgram& program) {
