@@ -4,6 +4,7 @@
 #include "executor/exchange.h"
 #include "executor/initialise.h"
 #include "program/liveness.h"
+#include "program/order.h"
 #include "program/verify.h"
 
 #include <algorithm>
@@ -239,24 +240,14 @@ void Interpreter::run_phase(std::string_view name) {
   communicator_.set_place(nullptr);
 }
 
-// What a send must have done before which call: an instruction that waits for one on the pipeline
-// stream waits for the sends up to it.
-void Interpreter::plan_sends(RunSegment& run) const {
-  const std::vector<Instruction>& body = run.segment->body;
-  std::vector<size_t> under_way;
-  for (size_t k = 0; k < body.size(); ++k) {
-    int last = -1;
-    for (const int wait : body[k].waits) {
-      if (body[static_cast<size_t>(wait)].stream == Stream::kPipeline) last = std::max(last, wait);
-    }
-    std::erase_if(under_way, [&](size_t send) {
-      if (static_cast<int>(send) > last) return false;
-      run.calls[k].finishes.push_back(send);
-      return true;
-    });
+// Which sends must have arrived before which call.
+void Interpreter::plan_sends(RunSegment& run) {
+  const std::vector<int64_t> done_at = sends_done_at(run.segment->body);
+  for (size_t k = 0; k < run.calls.size(); ++k) {
     if (!run.calls[k].exchange || !run.calls[k].exchange->sends()) continue;
-    under_way.push_back(k);
     run.sends.push_back(k);
+    const auto before = static_cast<size_t>(done_at[k]);
+    if (before < run.calls.size()) run.calls[before].finishes.push_back(k);
   }
 }
 

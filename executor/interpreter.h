@@ -3,8 +3,8 @@
 // Everything is resolved in the constructor: kernels found, operands turned into addresses in the
 // arena, attributes read. `run_phase` only calls; it neither allocates nor looks anything up by
 // name. Instructions run in list order, so any legal placement of the buffers gives the same bits.
-// A send alone is set off and left: it is waited for before an instruction that waits for it or for
-// a later one of its stream, and at the end of the iteration (docs/decisions/pipeline_messages.md).
+// A send alone is set off and left: it is waited for where `sends_done_at` says, and at the end of
+// the iteration (docs/decisions/pipeline_messages.md).
 #pragma once
 
 #include "executor/arena.h"
@@ -72,7 +72,7 @@ class Interpreter {
   [[nodiscard]] Call resolve(const Instruction& instruction, const std::string& where) const;
   void resolve_phases();
   void plan_poison();
-  void plan_sends(RunSegment& run) const;
+  static void plan_sends(RunSegment& run);
   void run_segment(RunSegment& run);
   static void finish_sends_of(RunSegment& run, const std::byte* data, int64_t bytes);
   void run_call(RunSegment& run, Call& call, int64_t microbatch);

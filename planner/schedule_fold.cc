@@ -38,40 +38,66 @@ std::string name_of(const std::vector<ScheduleSlot>& slots) {
   return std::any_of(slots.begin(), slots.end(), is_forward) ? "steady" : "cool-down";
 }
 
+// A run of `repeat` times the `size` units from `at` on.
+ScheduleRun make_run(const std::vector<Unit>& units, size_t at, size_t size, int64_t repeat,
+                     int64_t stride) {
+  ScheduleRun run;
+  run.repeat = repeat;
+  run.stride = stride;
+  for (size_t i = 0; i < size; ++i) {
+    run.slots.insert(run.slots.end(), units[at + i].begin(), units[at + i].end());
+  }
+  run.first_microbatch = std::min_element(run.slots.begin(), run.slots.end(),
+                                          [](const ScheduleSlot& a, const ScheduleSlot& b) {
+                                            return a.microbatch < b.microbatch;
+                                          })
+                             ->microbatch;
+  for (ScheduleSlot& slot : run.slots) slot.microbatch -= run.first_microbatch;
+  return run;
+}
+
+// The messages of an iteration have arrived when it ends (docs/decisions/pipeline_messages.md), and
+// those of the last stage to the first's next chunk arrive p turns later. So there are ends between
+// rounds alone, where all stages are near the same unit.
+std::vector<ScheduleRun> fold_rounds(const std::vector<Unit>& units, int num_stages,
+                                     int num_chunks) {
+  const auto is_ahead = [](const Unit& unit) { return unit.size() == 1 && is_forward(unit[0]); };
+  const auto ahead =
+      static_cast<size_t>(std::find_if_not(units.begin(), units.end(), is_ahead) - units.begin());
+  const auto both = static_cast<size_t>(
+      std::count_if(units.begin(), units.end(), [](const Unit& unit) { return unit.size() == 2; }));
+  const auto round = static_cast<size_t>(int64_t{num_stages} * num_chunks);
+  const size_t rounds = both / round;
+  const size_t in_rounds = ahead + rounds * round;
+  std::vector<ScheduleRun> runs;
+  const auto add = [&](const char* name, size_t at, size_t size, int64_t repeat, int64_t stride) {
+    if (size == 0 || repeat == 0) return;
+    runs.push_back(make_run(units, at, size, repeat, stride));
+    runs.back().name = name;
+  };
+  add("warm-up", 0, ahead, 1, 1);
+  add("steady", ahead, round, static_cast<int64_t>(rounds), num_stages);
+  add("cool-down", in_rounds, units.size() - in_rounds, 1, 1);
+  return runs;
+}
+
 }  // namespace
 
 std::vector<ScheduleRun> fold_schedule(ScheduleKind kind, int stage, int num_stages,
                                        int64_t num_microbatches, int num_chunks) {
   const std::vector<Unit> units =
       schedule_units(kind, stage, num_stages, num_microbatches, num_chunks);
-  const size_t round = num_chunks == 1 ? 1 : static_cast<size_t>(int64_t{num_stages} * num_chunks);
+  if (num_chunks > 1) return fold_rounds(units, num_stages, num_chunks);
   std::vector<ScheduleRun> runs;
   std::map<std::string, int> named;
   for (size_t at = 0; at < units.size();) {
-    ScheduleRun run;
-    size_t size = round;
-    run.stride = num_chunks == 1 ? 1 : num_stages;
-    run.repeat = count_repeats(units, at, size, run.stride);
-    if (run.repeat == 1) {
-      size = 1;
-      run.stride = 1;
-      run.repeat = count_repeats(units, at, size, run.stride);
-    }
-    for (size_t i = 0; i < size; ++i) {
-      run.slots.insert(run.slots.end(), units[at + i].begin(), units[at + i].end());
-    }
-    run.first_microbatch = std::min_element(run.slots.begin(), run.slots.end(),
-                                            [](const ScheduleSlot& a, const ScheduleSlot& b) {
-                                              return a.microbatch < b.microbatch;
-                                            })
-                               ->microbatch;
-    for (ScheduleSlot& slot : run.slots) slot.microbatch -= run.first_microbatch;
+    const int64_t repeat = count_repeats(units, at, 1, 1);
+    ScheduleRun& run = runs.emplace_back(make_run(units, at, 1, repeat, 1));
     run.name = name_of(run.slots);
     if (const int number = ++named[run.name]; number > 1) {
       run.name = fmt::format("{} {}", run.name, number);
     }
-    at += size * static_cast<size_t>(run.repeat);
-    runs.push_back(std::move(run));
+    at += static_cast<size_t>(repeat);
   }
   return runs;
 }

@@ -12,7 +12,9 @@ namespace plimsoll {
 // Iteration i of a run has its slots for micro-batch first_microbatch + i * stride +
 // slot.microbatch (relative, from 0).
 struct ScheduleRun {
-  std::string name;  // "warm-up": forwards alone; "steady": both; "cool-down": no forward; numbered
+  // "warm-up": forwards alone; "steady": both; "cool-down": no forward, but of chunks the last
+  // units of both that make no round. Numbered where there are several.
+  std::string name;
   int64_t repeat = 1;
   int64_t first_microbatch = 0;
   int64_t stride = 1;
@@ -21,8 +23,9 @@ struct ScheduleRun {
 };
 
 // The runs that schedule_order is made of. Units that differ in the micro-batch alone, by one, are
-// one run; the steady part of an interleaved schedule is rounds of p micro-batches of v chunks,
-// each a body of p v units with stride p. Throws what schedule_order throws.
+// one run; an interleaved schedule is a run of all that is ahead, rounds of p micro-batches of v
+// chunks (each a body of p v units with stride p), and a run of the rest. Throws what
+// schedule_order throws.
 [[nodiscard]] std::vector<ScheduleRun> fold_schedule(ScheduleKind kind, int stage, int num_stages,
                                                      int64_t num_microbatches, int num_chunks = 1);
 

@@ -75,9 +75,6 @@ std::string why_not_runnable(const Strategy& strategy) {
   if (strategy.shard_group > 0) {
     return "the executor shards over the whole data-parallel group alone";
   }
-  if (strategy.pp > 1 && strategy.schedule != "1f1b" && strategy.schedule != "gpipe") {
-    return fmt::format("the executor has not been held to the schedule {}", strategy.schedule);
-  }
   return "";
 }
 
@@ -116,11 +113,6 @@ void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
 }
 
 void check_zero(const Strategy& strategy) {
-  if (strategy.zero == 3 && strategy.interleave > 1) {
-    // Gathers are placed by blocks of a whole stage, which chunks tear apart.
-    throw bad_input("ZeRO-3 does not gather parameters for the chunks of an interleaved schedule",
-                    "use --zero 2, or --schedule 1f1b");
-  }
   if (strategy.zero < 0 || strategy.zero > 3) {
     throw bad_input(fmt::format("--zero {} is not 0, 1, 2 or 3", strategy.zero));
   }

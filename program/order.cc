@@ -6,6 +6,20 @@
 
 namespace plimsoll {
 
+std::vector<int64_t> sends_done_at(const std::vector<Instruction>& body) {
+  const auto size = static_cast<int64_t>(body.size());
+  std::vector<int64_t> done;
+  for (const Instruction& instruction : body) done.push_back(instruction.op == "send" ? size : 0);
+  for (size_t p = 0; p < body.size(); ++p) {
+    for (const int wait : body[p].waits) {
+      const Instruction& awaited = body[static_cast<size_t>(wait)];
+      int64_t& at = done[static_cast<size_t>(wait)];
+      if (awaited.stream != body[p].stream) at = std::min(at, static_cast<int64_t>(p));
+    }
+  }
+  return done;
+}
+
 BodyOrder::BodyOrder(const std::vector<Instruction>& body) {
   for (const Instruction& instruction : body) {
     single_stream_ = single_stream_ && instruction.stream == body.front().stream;
@@ -52,18 +66,9 @@ BodyOrder::BodyOrder(const std::vector<Instruction>& body) {
     release_.push_back(static_cast<int64_t>(next[s]));
   }
 
-  // A message is under way while later ones are received: its bytes are free when an instruction
-  // of another stream has waited for it.
-  for (size_t p = 0; p < body.size(); ++p) {
-    if (body[p].op != "send") continue;
-    const auto s = static_cast<size_t>(stream_[p]);
-    size_t waiting = p + 1;
-    while (waiting < body.size() &&
-           (stream_[waiting] == stream_[p] || clock_[waiting][s] < static_cast<int64_t>(p))) {
-      ++waiting;
-    }
-    release_[p] = std::max(release_[p], static_cast<int64_t>(waiting));
-  }
+  // A message is under way while later ones are received.
+  const std::vector<int64_t> done_at = sends_done_at(body);
+  for (size_t p = 0; p < body.size(); ++p) release_[p] = std::max(release_[p], done_at[p]);
 }
 
 bool BodyOrder::ordered(int64_t earlier, int64_t later) const {

@@ -3,9 +3,9 @@
 // Instruction `a` happens before `b` when both are on one stream and `a` comes first, or `b` waits
 // for `a`, or by a chain of these. All streams are joined between iterations and between segments,
 // so the order of one body is all there is to know. A send is the exception on its own stream: it
-// is done only for those that wait for it from another one, so that a receive behind it need not.
-// Vector clocks (one entry a stream) hold it in
-// O(instructions * streams) memory.
+// is done only for those that wait for it from another one (sends_done_at), so that a receive
+// behind it need not. Vector clocks (one entry a stream) hold it in O(instructions * streams)
+// memory.
 #pragma once
 
 #include "program/program.h"
@@ -15,6 +15,11 @@
 #include <vector>
 
 namespace plimsoll {
+
+// For each instruction of a body that is a send, the first instruction of another stream that names
+// it in its waits, the body's size when there is none: it is done when the iteration ends. 0 for
+// others. Who waits for a later receive has not waited for the send.
+[[nodiscard]] std::vector<int64_t> sends_done_at(const std::vector<Instruction>& body);
 
 class BodyOrder {
  public:

@@ -10,10 +10,18 @@ namespace plimsoll::lowering {
 
 namespace {
 
-// The last uses of a buffer in the body so far, by stream; -1 for none.
+// Streams, and the sends apart from what else is on the pipeline's: who waits for a receive has not
+// waited for the sends before it.
+constexpr size_t kNumLanes = kNumStreams + 1;
+
+size_t lane_of(const DraftCall& call) {
+  return call.call.kernel == "send" ? kNumStreams : static_cast<size_t>(call.stream);
+}
+
+// The last uses of a buffer in the body so far, by lane; -1 for none.
 struct Uses {
-  std::array<int, kNumStreams> reads;
-  std::array<int, kNumStreams> writes;
+  std::array<int, kNumLanes> reads;
+  std::array<int, kNumLanes> writes;
   Uses() {
     reads.fill(-1);
     writes.fill(-1);
@@ -38,12 +46,15 @@ class Ordering {
       }
       // What is issued here starts no earlier, so that it cannot hold bytes that are freed before.
       if (call.stream != Stream::kCompute && last_computed_ >= 0) need(last_computed_);
-      const auto stream = static_cast<size_t>(call.stream);
-      needed_[stream] = -1;  // a stream keeps its own order
+      const size_t lane = lane_of(call);
+      needed_[lane] = -1;  // a stream keeps its own order
+      if (call.stream == Stream::kPipeline) {
+        needed_[kNumStreams] = needed_[static_cast<size_t>(Stream::kPipeline)] = -1;
+      }
       call.waits.clear();
-      for (size_t other = 0; other < kNumStreams; ++other) {
-        if (needed_[other] <= waited_[stream][other]) continue;
-        waited_[stream][other] = needed_[other];
+      for (size_t other = 0; other < kNumLanes; ++other) {
+        if (needed_[other] <= waited_[lane][other]) continue;
+        waited_[lane][other] = needed_[other];
         call.waits.push_back(needed_[other]);
       }
       record(call, static_cast<int>(i));
@@ -52,8 +63,7 @@ class Ordering {
 
  private:
   void need(int index) {
-    const Stream stream = body_[static_cast<size_t>(index)].stream;
-    int& latest = needed_[static_cast<size_t>(stream)];
+    int& latest = needed_[lane_of(body_[static_cast<size_t>(index)])];
     latest = std::max(latest, index);
   }
 
@@ -78,12 +88,12 @@ class Ordering {
   }
 
   void record(const DraftCall& call, int index) {
-    const auto stream = static_cast<size_t>(call.stream);
+    const size_t lane = lane_of(call);
     for (const TensorId id : call.call.inputs) {
-      if (id != kNoTensor) uses_[copy_of(call, id)].reads[stream] = index;
+      if (id != kNoTensor) uses_[copy_of(call, id)].reads[lane] = index;
     }
     for (const TensorId id : call.call.outputs) {
-      if (id != kNoTensor) uses_[copy_of(call, id)].writes[stream] = index;
+      if (id != kNoTensor) uses_[copy_of(call, id)].writes[lane] = index;
     }
     if (call.mark != 0) marks_[call.mark] = index;
     if (call.stream == Stream::kCompute) last_computed_ = index;
@@ -93,9 +103,9 @@ class Ordering {
   std::vector<DraftCall>& body_;
   std::map<Copy, Uses> uses_;
   std::map<int, int> marks_;
-  std::array<int, kNumStreams> needed_{};  // latest call on each stream that the call waits for
-  // The latest call on each stream that each stream has waited for.
-  std::array<std::array<int, kNumStreams>, kNumStreams> waited_{};
+  std::array<int, kNumLanes> needed_{};  // latest call on each lane that the call waits for
+  // The latest call on each lane that each lane has waited for.
+  std::array<std::array<int, kNumLanes>, kNumLanes> waited_{};
   int last_computed_ = -1;
 };
 

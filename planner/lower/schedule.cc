@@ -45,7 +45,7 @@ void copy_kept(Draft& draft, const std::vector<DraftCall>& forward,
   const std::set<TensorId> sums = touched(draft, begin);
   for (const TensorId id : touched(draft, backward)) {
     if (in_forward.count(id) == 0 || sums.count(id) != 0 || draft.at(id).persistent) continue;
-    draft.at(id).copies = copies;
+    draft.at(id).copies = std::max(draft.at(id).copies, copies);
   }
 }
 
@@ -58,9 +58,23 @@ int64_t copies_of_window(const Strategy& strategy, int64_t window) {
   return window;
 }
 
-// The sends of a slot have until the end of the next one: their bytes are not held for longer.
+// A message of a chunk is under way while the stage works on the next one.
+void copy_sent(Draft& draft, const Slots& slots) {
+  for (const auto& [slot, calls] : slots) {
+    for (const DraftCall& call : calls) {
+      if (call.call.kernel != "send") continue;
+      DraftTensor& sent = draft.at(draft.owner(call.call.inputs.front()));
+      sent.copies = std::max(sent.copies, copies_of_window(*draft.strategy, 2));
+    }
+  }
+}
+
+// The sends of a slot have so many slots more: their bytes are not held for longer. A stage's
+// activations are taken two forwards later by the next one.
+constexpr size_t kSlotsOfSends = 3;
+
 void bound_sends(Draft& draft, std::vector<std::vector<DraftCall>>& slots) {
-  for (size_t s = 0; s + 2 < slots.size(); ++s) {
+  for (size_t s = 0; s + kSlotsOfSends + 1 < slots.size(); ++s) {
     DraftCall* last_send = nullptr;
     for (DraftCall& call : slots[s]) {
       if (call.call.kernel == "send") last_send = &call;
@@ -68,7 +82,7 @@ void bound_sends(Draft& draft, std::vector<std::vector<DraftCall>>& slots) {
     if (last_send == nullptr) continue;
     last_send->mark = ++draft.num_marks;
     const auto computes =
-        std::find_if(slots[s + 2].begin(), slots[s + 2].end(),
+        std::find_if(slots[s + kSlotsOfSends + 1].begin(), slots[s + kSlotsOfSends + 1].end(),
                      [](const DraftCall& call) { return call.stream == Stream::kCompute; });
     computes->after.push_back(last_send->mark);
   }
@@ -121,6 +135,7 @@ void add_schedule(Draft& draft) {
     if (body == nullptr) continue;
     const int64_t count = body->repeat;
     const Slots slots = slots_of(std::move(body->body));
+    if (strategy.interleave > 1) copy_sent(draft, slots);
     if (phase.name == "evaluate") {
       schedule_phase(draft, phase, slots, {fold_forwards(strategy.pp, count, strategy.interleave)});
       continue;

@@ -13,10 +13,10 @@
 namespace plimsoll::test {
 
 // Heads that 4 ranks can divide, key/value heads that they cannot, and a vocabulary with padding.
-inline ModelSpec small_model(const std::string& family) {
+inline ModelSpec small_model(const std::string& family, int64_t layers = 4) {
   if (family == "mlp" || family == "resnet")
     return load_model(family + (family == "mlp" ? "" : "-tiny"));
-  return testing::random_transformer(family + "-tiny", 4, 4, 4, 70);
+  return testing::random_transformer(family + "-tiny", layers, 4, 4, 70);
 }
 
 inline Job small_job(const ModelSpec& model, DType precision, int64_t global_batch = 8) {

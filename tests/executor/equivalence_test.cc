@@ -28,6 +28,7 @@ struct Split {
   bool prefetch = false, sequence = false;
   int64_t micro_batch = 1;
   const char* schedule = "1f1b";
+  int interleave = 1;
   std::vector<int> bounds = {};
   std::vector<Recompute> recompute = {};
   int64_t chunks = 1;
@@ -45,6 +46,7 @@ Strategy strategy_of(const ModelSpec& model, const Split& split) {
   s.sequence_parallel = split.sequence;
   s.micro_batch = split.micro_batch;
   s.schedule = split.schedule;
+  s.interleave = split.interleave;
   s.stage_bounds = split.bounds;
   s.loss_chunks = split.chunks;
   s.recompute = split.recompute;
@@ -54,8 +56,9 @@ Strategy strategy_of(const ModelSpec& model, const Split& split) {
 
 constexpr int64_t kSteps = 5;
 
-SmallRun in_double(const ModelSpec& model, const Strategy& strategy) {
-  return train_small(model, small_job(model, DType::kF64), strategy, small_options(kSteps));
+SmallRun in_double(const ModelSpec& model, const Strategy& strategy, int64_t global_batch) {
+  return train_small(model, small_job(model, DType::kF64, global_batch), strategy,
+                     small_options(kSteps));
 }
 
 void expect_close(const SmallRun& run, const SmallRun& one) {
@@ -70,18 +73,15 @@ void expect_close(const SmallRun& run, const SmallRun& one) {
   EXPECT_EQ(run.result.validation_accuracy, one.result.validation_accuracy);
 }
 
-void expect_all_close(const std::string& family, const std::vector<Split>& splits) {
-  const ModelSpec model = small_model(family);
+void expect_all_close(const ModelSpec& model, const std::vector<Split>& splits,
+                      int64_t global_batch = 8) {
   std::map<std::pair<int64_t, int64_t>, SmallRun> references;
   for (const Split& split : splits) {
     const Strategy strategy = strategy_of(model, split);
-    SCOPED_TRACE(fmt::format("{}: dp {} tp {}{} pp {} {} zero {}{} micro-batch {} recompute {}",
-                             family, split.dp, split.tp, split.sequence ? " sequence" : "",
-                             split.pp, split.schedule, split.zero, split.prefetch ? " ahead" : "",
-                             split.micro_batch, strategy.recompute_text()));
+    SCOPED_TRACE(model.name + ": " + strategy.text(small_job(model, DType::kF64, global_batch)));
     auto& one = references[{split.micro_batch, split.chunks}];
-    if (one.losses.empty()) one = in_double(model, on_one_device(strategy));
-    expect_close(in_double(model, strategy), one);
+    if (one.losses.empty()) one = in_double(model, on_one_device(strategy), global_batch);
+    expect_close(in_double(model, strategy, global_batch), one);
   }
 }
 
@@ -133,8 +133,73 @@ std::vector<Split> transformer_splits() {
   };
 }
 
-TEST(Equivalence, Gpt2) { expect_all_close("gpt2", transformer_splits()); }
-TEST(Equivalence, Llama) { expect_all_close("llama", transformer_splits()); }
+// Several chunks of the model on a stage, on 4 layers.
+std::vector<Split> interleaved_splits() {
+  return {
+      {.pp = 2, .micro_batch = 1, .schedule = "interleaved", .interleave = 2},
+      {.pp = 2, .micro_batch = 2, .schedule = "interleaved", .interleave = 2},
+      {.pp = 2, .micro_batch = 4, .schedule = "interleaved", .interleave = 2},
+      {.pp = 2,
+       .micro_batch = 1,
+       .schedule = "interleaved",
+       .interleave = 2,
+       .recompute = {kAll, kCore, kNo, kAll},
+       .chunks = 3},
+      {.dp = 2, .pp = 2, .micro_batch = 1, .schedule = "interleaved", .interleave = 2},
+      {.dp = 2, .pp = 2, .zero = 1, .micro_batch = 1, .schedule = "interleaved", .interleave = 2},
+      {.dp = 2, .pp = 2, .zero = 2, .micro_batch = 2, .schedule = "interleaved", .interleave = 2},
+      {.dp = 2,
+       .pp = 2,
+       .zero = 2,
+       .prefetch = true,
+       .micro_batch = 1,
+       .schedule = "interleaved",
+       .interleave = 2,
+       .recompute = {kAll}},
+      {.dp = 2, .pp = 2, .zero = 3, .micro_batch = 1, .schedule = "interleaved", .interleave = 2},
+      {.dp = 2,
+       .pp = 2,
+       .zero = 3,
+       .prefetch = true,
+       .micro_batch = 2,
+       .schedule = "interleaved",
+       .interleave = 2,
+       .recompute = {kAll, kNo, kAll, kCore}},
+      {.tp = 2, .pp = 2, .micro_batch = 2, .schedule = "interleaved", .interleave = 2},
+      {.dp = 2,
+       .tp = 2,
+       .pp = 2,
+       .zero = 1,
+       .sequence = true,
+       .micro_batch = 1,
+       .schedule = "interleaved",
+       .interleave = 2,
+       .recompute = {kCore, kAll}},
+  };
+}
+
+// On 6 layers.
+std::vector<Split> deep_splits() {
+  return {
+      {.pp = 2, .micro_batch = 1, .schedule = "interleaved", .interleave = 3},
+      {.pp = 2,
+       .micro_batch = 1,
+       .schedule = "interleaved",
+       .interleave = 2,
+       .bounds = {0, 1, 4, 5, 6}},
+      {.dp = 2, .pp = 3, .micro_batch = 1, .schedule = "interleaved", .interleave = 2},
+  };
+}
+
+TEST(Equivalence, Gpt2) { expect_all_close(small_model("gpt2"), transformer_splits()); }
+TEST(Equivalence, Llama) { expect_all_close(small_model("llama"), transformer_splits()); }
+
+TEST(Equivalence, ChunksInTurn) {
+  for (const char* family : {"gpt2", "llama"}) {
+    expect_all_close(small_model(family), interleaved_splits());
+    expect_all_close(small_model(family, 6), deep_splits(), 12);
+  }
+}
 
 TEST(Equivalence, MlpAndResNet) {
   const std::vector<Split> splits = {
@@ -146,30 +211,49 @@ TEST(Equivalence, MlpAndResNet) {
       {.dp = 4, .zero = 3, .micro_batch = 2},
       {.dp = 2, .zero = 3, .prefetch = true, .micro_batch = 2},
   };
-  expect_all_close("mlp", splits);
-  expect_all_close("resnet", splits);
+  expect_all_close(small_model("mlp"), splits);
+  expect_all_close(small_model("resnet"), splits);
+}
+
+// Parts of one layer or more.
+void random_bounds(Strategy& s, int layers) {
+  const int parts = s.pp * s.interleave;
+  s.stage_bounds = {0};
+  for (int part = 1; part < parts; ++part) {
+    s.stage_bounds.push_back(
+        *rc::gen::inRange(s.stage_bounds.back() + 1, layers - (parts - part) + 1));
+  }
+  s.stage_bounds.push_back(layers);
 }
 
 // Beyond the list: any split of any small transformer.
 RC_GTEST_PROP(Equivalence, AnySplit, ()) {
-  const int64_t layers = *rc::gen::inRange(1, 4);
+  const int64_t layers = *rc::gen::inRange(1, 6);
   const ModelSpec model =
       testing::random_transformer(*rc::gen::element<std::string>("gpt2-tiny", "llama-tiny"), layers,
                                   4, 2 * *rc::gen::inRange(1, 4), *rc::gen::inRange(20, 80));
   Strategy s;
   s.tp = *rc::gen::element(1, 1, 2, 4);
-  s.pp = *rc::gen::inRange<int>(1, static_cast<int>(layers) + 1);
+  s.pp = *rc::gen::inRange<int>(1, static_cast<int>(std::min<int64_t>(layers, 3)) + 1);
   s.dp = *rc::gen::inRange(1, std::max(2, 16 / s.tp / s.pp + 1));
   s.sequence_parallel = s.tp > 1 && *rc::gen::arbitrary<bool>();
+  const int most_chunks = static_cast<int>(layers) / s.pp;
+  if (s.pp > 1 && most_chunks > 1 && *rc::gen::arbitrary<bool>()) {
+    s.schedule = "interleaved";
+    s.interleave = *rc::gen::inRange(2, most_chunks + 1);
+    random_bounds(s, static_cast<int>(layers));
+  } else {
+    s.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
+  }
   s.zero = s.dp == 1 ? 0 : *rc::gen::inRange(0, 4);
   s.zero_prefetch = s.zero >= 2 && *rc::gen::arbitrary<bool>();
-  s.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
   s.attention = *rc::gen::element<std::string>("flash", "naive");
   s.micro_batch = *rc::gen::inRange(1, 3);
   for (int64_t i = 0; i < layers; ++i) {
     s.recompute.push_back(*rc::gen::element(kNo, kCore, kAll));
   }
-  Job job = small_job(model, DType::kF64, s.dp * s.micro_batch * *rc::gen::inRange(1, 5));
+  const int round = s.interleave > 1 ? s.pp : 1;
+  Job job = small_job(model, DType::kF64, s.dp * s.micro_batch * round * *rc::gen::inRange(1, 5));
   job.seq = 4 * *rc::gen::inRange(1, 4);
   s.loss_chunks = *rc::gen::inRange<int64_t>(1, 4);
   job.optimizer = *rc::gen::element(Optimizer::kAdamW, Optimizer::kAdam, Optimizer::kSgd);
@@ -190,10 +274,13 @@ TEST(Equivalence, PipelineAndRecomputeAreBitwise) {
   for (const char* family : {"gpt2", "llama"}) {
     const ModelSpec model = small_model(family);
     const Job job = small_job(model, DType::kF32);
-    for (const Split& split : transformer_splits()) {
+    std::vector<Split> splits = transformer_splits();
+    for (const Split& split : interleaved_splits()) splits.push_back(split);
+    for (const Split& split : splits) {
       const Strategy strategy = strategy_of(model, split);
       Strategy plain = strategy;
-      plain.pp = 1;
+      plain.pp = plain.interleave = 1;
+      plain.schedule = "1f1b";
       plain.stage_bounds.clear();
       plain.recompute.assign(plain.recompute.size(), kNo);
       if (split.zero > 1 || plain == strategy) continue;

@@ -27,11 +27,12 @@ constexpr int64_t kSteps = 6;
 
 struct Split {
   int dp, tp, pp, zero;
+  int interleave = 1;
 };
 
 // Padded vocabulary, key/value heads with copies, tied embeddings in two stages, uneven shards.
-const std::vector<Split> kSplits = {{2, 4, 2, 1}, {4, 1, 1, 3}, {1, 4, 1, 0},
-                                    {3, 1, 2, 2}, {1, 1, 4, 0}, {1, 1, 1, 0}};
+const std::vector<Split> kSplits = {{2, 4, 2, 1}, {4, 1, 1, 3},    {1, 4, 1, 0},
+                                    {3, 1, 2, 2}, {2, 1, 2, 1, 2}, {1, 1, 1, 0}};
 
 Strategy strategy_of(const Split& split) {
   Strategy s;
@@ -39,6 +40,8 @@ Strategy strategy_of(const Split& split) {
   s.tp = split.tp;
   s.pp = split.pp;
   s.zero = split.zero;
+  s.interleave = split.interleave;
+  if (split.interleave > 1) s.schedule = "interleaved";
   s.sequence_parallel = split.tp > 1;
   s.recompute.assign(4, Recompute::kNone);
   return s;
@@ -52,7 +55,7 @@ TrainOptions options_in(const std::string& folder, int64_t steps) {
 }
 
 std::string text_of(const Split& s) {
-  return fmt::format("dp {} tp {} pp {} zero {}", s.dp, s.tp, s.pp, s.zero);
+  return fmt::format("dp {} tp {} pp {} × {} zero {}", s.dp, s.tp, s.pp, s.interleave, s.zero);
 }
 
 class ShardedCheckpoint : public ::testing::TestWithParam<const char*> {};
