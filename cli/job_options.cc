@@ -61,7 +61,8 @@ void add_job_options(CLI::App& command, JobArguments& a) {
   command.add_option("--micro-batch", a.pins.micro_batch, "samples a rank works on at once")
       ->group(pins);
   command
-      .add_option("--schedule", a.pins.schedule, "pipeline schedule: 1f1b, gpipe or interleaved")
+      .add_option("--schedule", a.pins.schedule,
+                  "pipeline schedule: 1f1b, gpipe, interleaved or zb-h1")
       ->group(pins);
   command
       .add_option("--interleave", a.pins.interleave,

@@ -29,7 +29,7 @@ class Differentiator final : public BackwardContext {
     }
   }
 
-  void run_backward() {
+  void run_backward(bool split) {
     PLIMSOLL_CHECK(graph_.training(), "a graph in inference form cannot be differentiated");
     if (result_.loss == kNoTensor && graph_.stage_outputs().empty()) {
       throw bad_input("the model has no loss: it cannot be trained");
@@ -45,7 +45,9 @@ class Differentiator final : public BackwardContext {
       if (!needs_backward(*op_)) continue;
       find_op_rule(op_->kind).backward(*this);
     }
+    if (split) put_weights_last();
     separate_accumulators();
+    if (split) take_weights();
     for (const TensorId id : graph_.stage_inputs()) {
       result_.stage_inputs.push_back({id, gradients_[static_cast<size_t>(id)]});
     }
@@ -234,6 +236,44 @@ class Differentiator final : public BackwardContext {
     return id;
   }
 
+  // Weight parts go behind all else, and with them what they alone read.
+  void put_weights_last() {
+    std::vector<KernelCall>& calls = result_.backward;
+    enum class Readers : uint8_t { kNone, kWeightParts, kOthers };
+    std::vector<Readers> readers(result_.tensors.size(), Readers::kNone);
+    for (size_t i = calls.size(); i-- > 0;) {
+      KernelCall& call = calls[i];
+      const bool serves_weights =
+          std::all_of(call.outputs.begin(), call.outputs.end(), [&](TensorId id) {
+            return id == kNoTensor ||
+                   readers[static_cast<size_t>(root(id))] == Readers::kWeightParts;
+          });
+      call.weight_part = call.weight_part || serves_weights;
+      for (const auto* list : {&call.inputs, &call.accumulated}) {
+        for (const TensorId id : *list) {
+          if (id == kNoTensor) continue;
+          Readers& of = readers[static_cast<size_t>(root(id))];
+          if (!call.weight_part) {
+            of = Readers::kOthers;
+          } else if (of == Readers::kNone) {
+            of = Readers::kWeightParts;
+          }
+        }
+      }
+    }
+    std::stable_partition(calls.begin(), calls.end(),
+                          [](const KernelCall& call) { return !call.weight_part; });
+  }
+
+  void take_weights() {
+    std::vector<KernelCall>& calls = result_.backward;
+    const auto first = std::find_if(calls.begin(), calls.end(),
+                                    [](const KernelCall& call) { return call.weight_part; });
+    result_.backward_weights.assign(std::make_move_iterator(first),
+                                    std::make_move_iterator(calls.end()));
+    calls.erase(first, calls.end());
+  }
+
   // A kernel may add to an earlier gradient only when nobody reads that one afterwards (a residual
   // passes one gradient to two branches): where somebody does, the sum starts from a copy.
   void separate_accumulators() {
@@ -306,10 +346,10 @@ TrainingGraph forward_only(const Graph& graph) {
   return result;
 }
 
-TrainingGraph differentiate(const Graph& graph, DType gradient_type) {
+TrainingGraph differentiate(const Graph& graph, DType gradient_type, bool split_backward) {
   Differentiator walker(graph, gradient_type);
   walker.run_forward();
-  walker.run_backward();
+  walker.run_backward(split_backward);
   return walker.take();
 }
 
@@ -321,9 +361,11 @@ std::vector<TensorId> saved_tensors(const TrainingGraph& graph) {
     return id;
   };
   std::set<TensorId> read;
-  for (const KernelCall& call : graph.backward) {
-    for (const TensorId id : call.inputs) {
-      if (id != kNoTensor) read.insert(root(id));
+  for (const auto* calls : {&graph.backward, &graph.backward_weights}) {
+    for (const KernelCall& call : *calls) {
+      for (const TensorId id : call.inputs) {
+        if (id != kNoTensor) read.insert(root(id));
+      }
     }
   }
   std::vector<TensorId> saved;

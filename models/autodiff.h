@@ -20,6 +20,7 @@ struct TrainingGraph {
   std::vector<Tensor> tensors;  // the graph's tensors first, then gradients and workspace
   std::vector<KernelCall> forward;
   std::vector<KernelCall> backward;
+  std::vector<KernelCall> backward_weights;  // behind `backward`; empty unless split
   std::vector<ParameterGradient> gradients;  // in order of production
   std::vector<ParameterGradient> state_gradients;
   TensorId loss = kNoTensor;
@@ -37,8 +38,10 @@ struct TrainingGraph {
 [[nodiscard]] TrainingGraph forward_only(const Graph& graph);
 
 // Forward and backward. Parameter gradients get `gradient_type`. Throws Error (exit 2) when the
-// graph has no loss.
-[[nodiscard]] TrainingGraph differentiate(const Graph& graph, DType gradient_type);
+// graph has no loss. `split_backward`: the products that make weights' gradients, and what is made
+// for them alone, come last, in a list of their own (Qi et al. 2023, section 2.1).
+[[nodiscard]] TrainingGraph differentiate(const Graph& graph, DType gradient_type,
+                                          bool split_backward = false);
 
 // Tensors made in forward that backward reads: the activations that a layer keeps. In order of
 // production; views are resolved to what they view. Parameters and inputs are left out.

@@ -76,6 +76,11 @@ CallBuilder& CallBuilder::no_attributes() {
   return *this;
 }
 
+CallBuilder& CallBuilder::weight_part() {
+  call_.weight_part = true;
+  return *this;
+}
+
 CallBuilder& CallBuilder::flops(double value) {
   call_.flops = value;
   return *this;

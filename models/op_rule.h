@@ -35,6 +35,8 @@ struct KernelCall {
   double flops = 0;
   double bytes_moved = 0;
   bool side_effect = false;  // never repeated by recompute (running statistics)
+  // Of backward: nothing comes of it but gradients of parameters, so it can be put off.
+  bool weight_part = false;
 };
 
 struct OutputSpec {
@@ -128,6 +130,8 @@ class CallBuilder {
   CallBuilder& in_place(int output, int input);
   CallBuilder& attribute(const std::string& name, AttributeValue value);
   CallBuilder& no_attributes();
+  // The matrix product of a backward that makes the weight's gradient, see KernelCall.
+  CallBuilder& weight_part();
   CallBuilder& flops(double value);
   // Operands' bytes are counted by default (each once); ops that read less or more say so.
   CallBuilder& bytes_moved(double value);

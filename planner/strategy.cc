@@ -83,9 +83,10 @@ namespace {
 void check_pipeline(const ModelSpec& model, const Strategy& strategy) {
   if (strategy.pp < 1) throw bad_input(fmt::format("--pp {} is not positive", strategy.pp));
   const bool interleaved = strategy.schedule == "interleaved";
-  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe" && !interleaved) {
-    throw bad_input(fmt::format("--schedule {}: this version plans 1f1b, gpipe and interleaved",
-                                strategy.schedule));
+  if (strategy.schedule != "1f1b" && strategy.schedule != "gpipe" && strategy.schedule != "zb-h1" &&
+      !interleaved) {
+    throw bad_input(fmt::format(
+        "--schedule {}: this version plans 1f1b, gpipe, interleaved and zb-h1", strategy.schedule));
   }
   if (strategy.interleave < 1) {
     throw bad_input(fmt::format("--interleave {} is not positive", strategy.interleave));

@@ -30,7 +30,7 @@ struct Strategy {
   bool zero_prefetch = false;
   bool sequence_parallel = false;
   int64_t micro_batch = 1;
-  std::string schedule = "1f1b";  // or "gpipe", "interleaved"
+  std::string schedule = "1f1b";  // or "gpipe", "interleaved", "zb-h1": planner/schedule.h
   // Chunks of the model that a stage holds, more than 1 for "interleaved" alone: of p v parts in a
   // row, part k is chunk k / p of stage k mod p.
   int interleave = 1;

@@ -58,6 +58,7 @@ class Conv2d final : public OpRule {
           .write_gradient(2, true)
           .workspace(columns(c))
           .flops(product_flops(c))
+          .weight_part()
           .emit();
     }
   }

@@ -51,6 +51,7 @@ class Linear final : public OpRule {
           .write_gradient(1, true)
           .write_gradient(2, true)
           .flops(product_flops(c))
+          .weight_part()
           .emit();
     }
   }

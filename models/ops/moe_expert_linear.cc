@@ -69,6 +69,7 @@ class MoeExpertLinear final : public OpRule {
           .write_gradient(1, true)
           .flops(product_flops(c))
           .bytes_moved(bytes(c))
+          .weight_part()
           .emit();
     }
   }

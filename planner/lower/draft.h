@@ -19,8 +19,9 @@ struct DraftCall {
   KernelCall call;
   Pass pass = Pass::kForward;
   Stream stream = Stream::kCompute;
-  int microbatch = 0;  // relative to the iteration's
-  int chunk = 0;       // of the stage's, in an interleaved schedule
+  int microbatch = 0;        // relative to the iteration's
+  int chunk = 0;             // of the stage's, in an interleaved schedule
+  bool weight_part = false;  // of a backward that is split in two
   // Order that no operand shows: the call runs after those of these marks, on other streams.
   int mark = 0;  // 0: nothing waits for it by name
   std::vector<int> after{};

@@ -8,6 +8,7 @@
 #include "planner/lower/passes.h"
 #include "planner/lower/replicas.h"
 #include "planner/placement.h"
+#include "planner/schedule.h"
 
 #include <map>
 #include <optional>
@@ -146,7 +147,11 @@ StepProgram StageLowering::unplaced(int stage, const PassObserver& observer) con
   lowering::declare_persistent(draft, graphs);
   if (strategy.pp > 1) lowering::mark_shared(draft, shared_parameters(*training_, bounds));
   std::vector<TrainingGraph> training;
-  for (const Graph& graph : graphs) training.push_back(differentiate(graph, job_.gradient_type));
+  const bool split_backward =
+      strategy.pp > 1 && splits_backward(*parse_schedule_kind(strategy.schedule));
+  for (const Graph& graph : graphs) {
+    training.push_back(differentiate(graph, job_.gradient_type, split_backward));
+  }
   lowering::add_micro_batch(draft, training, "step");
   done("micro-batch");
   lowering::add_recompute(draft, "step");

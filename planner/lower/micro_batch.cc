@@ -247,6 +247,9 @@ void add_micro_batch(Draft& draft, std::span<const TrainingGraph> chunks,
                     chunk_behind(draft, chunk), Pass::kBackward);
     append_calls(draft, body, graph.backward, ids[c], Pass::kBackward);
     append_messages(draft, body, graph.stage_inputs, ids[c], true, true, chunk, Pass::kBackward);
+    const size_t weights = body.body.size();
+    append_calls(draft, body, graph.backward_weights, ids[c], Pass::kBackward);
+    for (size_t i = weights; i < body.body.size(); ++i) body.body[i].weight_part = true;
     set_chunk(body, first, chunk);
     attach_gradients(draft, graph.gradients, ids[c]);
     attach_gradients(draft, graph.state_gradients, ids[c]);

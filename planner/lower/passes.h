@@ -18,7 +18,8 @@ void declare_persistent(Draft& draft, std::span<const Graph> chunks);
 void mark_shared(Draft& draft, const std::vector<std::string>& names);
 
 // A step's phase ("step" or "step_noise"): load, forward and backward of one micro-batch as the
-// repeated segment; of several chunks, all forwards and then all backwards.
+// repeated segment; of several chunks, all forwards and then all backwards. The weights' part of a
+// split backward follows the message that the other part sends.
 // Needs: declared parameters. Leaves: one gradient tensor a use, not yet accumulated.
 void add_micro_batch(Draft& draft, std::span<const TrainingGraph> chunks, const std::string& phase);
 

@@ -10,17 +10,18 @@ namespace plimsoll::lowering {
 
 namespace {
 
-SlotKind slot_of(const DraftCall& call) {
-  return call.pass == Pass::kInput || call.pass == Pass::kForward ? SlotKind::kForward
-                                                                  : SlotKind::kBackward;
+SlotKind slot_of(const DraftCall& call, bool split) {
+  if (call.pass == Pass::kInput || call.pass == Pass::kForward) return SlotKind::kForward;
+  if (!split) return SlotKind::kBackward;
+  return call.weight_part ? SlotKind::kBackwardWeight : SlotKind::kBackwardInput;
 }
 
 // The calls of a micro-batch by what a schedule moves as one.
 using Slots = std::map<std::pair<SlotKind, int>, std::vector<DraftCall>>;
 
-Slots slots_of(std::vector<DraftCall> body) {
+Slots slots_of(std::vector<DraftCall> body, bool split) {
   Slots slots;
-  for (DraftCall& call : body) slots[{slot_of(call), call.chunk}].push_back(std::move(call));
+  for (DraftCall& call : body) slots[{slot_of(call, split), call.chunk}].push_back(std::move(call));
   return slots;
 }
 
@@ -37,15 +38,18 @@ std::set<TensorId> touched(const Draft& draft, const std::vector<DraftCall>& cal
   return owners;
 }
 
-// What is kept from a micro-batch's forward to its backward, in so many copies.
-void copy_kept(Draft& draft, const std::vector<DraftCall>& forward,
-               const std::vector<DraftCall>& backward, const std::vector<DraftCall>& begin,
+// What a chunk keeps from one slot of a micro-batch to a later one, in so many copies: with one
+// number for all of it the fewest iterations return to the same copies.
+void copy_kept(Draft& draft, const Slots& slots, int chunk, const std::vector<DraftCall>& begin,
                int64_t copies) {
-  const std::set<TensorId> in_forward = touched(draft, forward);
   const std::set<TensorId> sums = touched(draft, begin);
-  for (const TensorId id : touched(draft, backward)) {
-    if (in_forward.count(id) == 0 || sums.count(id) != 0 || draft.at(id).persistent) continue;
-    draft.at(id).copies = std::max(draft.at(id).copies, copies);
+  std::set<TensorId> earlier;
+  for (const auto& [slot, calls] : slots) {
+    if (slot.second != chunk) continue;
+    for (const TensorId id : touched(draft, calls)) {
+      if (earlier.insert(id).second || sums.count(id) != 0 || draft.at(id).persistent) continue;
+      draft.at(id).copies = std::max(draft.at(id).copies, copies);
+    }
   }
 }
 
@@ -130,23 +134,22 @@ void mark_shared(Draft& draft, const std::vector<std::string>& names) {
 void add_schedule(Draft& draft) {
   const Strategy& strategy = *draft.strategy;
   if (strategy.pp == 1) return;
+  const ScheduleKind kind = *parse_schedule_kind(strategy.schedule);
   for (DraftPhase& phase : draft.phases) {
     DraftSegment* body = find_segment(phase, "micro-batches");
     if (body == nullptr) continue;
     const int64_t count = body->repeat;
-    const Slots slots = slots_of(std::move(body->body));
+    const Slots slots = slots_of(std::move(body->body), splits_backward(kind));
     if (strategy.interleave > 1) copy_sent(draft, slots);
     if (phase.name == "evaluate") {
       schedule_phase(draft, phase, slots, {fold_forwards(strategy.pp, count, strategy.interleave)});
       continue;
     }
     const std::vector<ScheduleRun> runs =
-        fold_schedule(*parse_schedule_kind(strategy.schedule), draft.stage, strategy.pp, count,
-                      strategy.interleave);
+        fold_schedule(kind, draft.stage, strategy.pp, count, strategy.interleave);
     const std::vector<DraftCall>& begin = find_segment(phase, "begin")->body;
     for (int chunk = 0; chunk < strategy.interleave; ++chunk) {
-      copy_kept(draft, slots.at({SlotKind::kForward, chunk}),
-                slots.at({SlotKind::kBackward, chunk}), begin,
+      copy_kept(draft, slots, chunk, begin,
                 copies_of_window(strategy, window_in_flight(runs, chunk)));
     }
     schedule_phase(draft, phase, slots, runs);

@@ -33,8 +33,8 @@ DraftCall flat_collective(const Draft& draft, const char* op, TensorId from, Ten
 
 // The blocks of a body: runs of calls of one layer, as [first, last). What lies between two layers
 // (the head with its loss and backward) is a block too, cut where a pipeline may run the parts at
-// different times: between forward and backward, and between chunks of the model. A layer's
-// recompute is in the block of its backward.
+// different times: between forward, backward and the weights' part of it, and between chunks of the
+// model. A layer's recompute is in the block of its backward.
 struct Block {
   size_t first = 0;
   size_t last = 0;
@@ -50,7 +50,8 @@ std::vector<Block> find_blocks(const Draft& draft, const std::vector<DraftCall>&
   for (size_t i = 0; i < body.size(); ++i) {
     const bool begins = i == 0 || body[i].call.layer != body[i - 1].call.layer ||
                         (cut && is_forward(body[i]) != is_forward(body[i - 1])) ||
-                        body[i].chunk != body[i - 1].chunk;
+                        body[i].chunk != body[i - 1].chunk ||
+                        body[i].weight_part != body[i - 1].weight_part;
     if (begins) blocks.push_back({i, i});
     blocks.back().last = i + 1;
   }
@@ -69,6 +70,14 @@ void insert_calls(std::vector<DraftCall>& body, Insertions& insertions) {
     if (i < body.size()) made.push_back(std::move(body[i]));
   }
   body = std::move(made);
+}
+
+// Schedules move the calls with `of`.
+void go_with(const DraftCall& of, std::vector<DraftCall>& calls) {
+  for (DraftCall& call : calls) {
+    call.chunk = of.chunk;
+    call.weight_part = of.weight_part;
+  }
 }
 
 // How many blocks communication runs beside the computation that issued it.
@@ -97,7 +106,7 @@ class GradientSharding {
       std::vector<DraftCall> reductions = reduce_block(blocks[b]);
       if (reductions.empty()) continue;
       // The whole gradients go when a later block's computation has waited for the last of these.
-      for (DraftCall& call : reductions) call.chunk = body_.body[blocks[b].first].chunk;
+      go_with(body_.body[blocks[b].first], reductions);
       reductions.back().mark = ++draft_.num_marks;
       const size_t waiting = b + 1 + blocks_ahead(draft_);
       if (waiting < blocks.size()) {
@@ -196,7 +205,7 @@ class ParameterGathering {
           if (id != kNoTensor) id = gathered(id, body[i].pass);
         }
       }
-      for (DraftCall& call : gathers_) call.chunk = body[blocks[b].first].chunk;
+      go_with(body[blocks[b].first], gathers_);
       std::vector<DraftCall>& at = insertions[blocks[b - std::min(b, blocks_ahead(draft_))].first];
       std::move(gathers_.begin(), gathers_.end(), std::back_inserter(at));
     }

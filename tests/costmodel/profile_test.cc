@@ -76,7 +76,7 @@ TEST(Profiles, PlimsollRunsWhatItsExecutorRuns) {
   const Profile& own = find_profile("plimsoll");
   EXPECT_EQ(own.runs.parallel, (std::vector<std::string>{"dp", "tp", "pp"}));
   EXPECT_EQ(own.runs.zero, (std::vector<int64_t>{0, 1, 2, 3}));
-  EXPECT_EQ(own.runs.schedules, (std::vector<std::string>{"1f1b", "gpipe", "interleaved"}));
+  EXPECT_EQ(own.runs.schedules, (std::vector<std::string>{"1f1b", "gpipe", "interleaved", "zb-h1"}));
   EXPECT_EQ(own.runs.recompute, (std::vector<std::string>{"none", "selective", "full"}));
   EXPECT_FALSE(own.save_rules.store_dropout_mask);
   EXPECT_EQ(own.attention, "flash");

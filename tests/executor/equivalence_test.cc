@@ -178,6 +178,36 @@ std::vector<Split> interleaved_splits() {
   };
 }
 
+// The backward in two parts, on 4 layers.
+std::vector<Split> zero_bubble_splits() {
+  return {
+      {.pp = 2, .micro_batch = 1, .schedule = "zb-h1"},
+      {.pp = 4, .micro_batch = 1, .schedule = "zb-h1"},
+      {.pp = 4, .micro_batch = 4, .schedule = "zb-h1"},
+      {.pp = 3, .micro_batch = 2, .schedule = "zb-h1", .bounds = {0, 1, 3, 4}, .chunks = 3},
+      {.pp = 3, .micro_batch = 1, .schedule = "zb-h1", .recompute = {kAll, kCore, kNo, kAll}},
+      {.dp = 2, .pp = 2, .zero = 1, .micro_batch = 1, .schedule = "zb-h1"},
+      {.dp = 2, .pp = 4, .zero = 2, .micro_batch = 1, .schedule = "zb-h1"},
+      {.dp = 2, .pp = 2, .zero = 2, .prefetch = true, .micro_batch = 2, .schedule = "zb-h1"},
+      {.dp = 2,
+       .pp = 3,
+       .zero = 3,
+       .prefetch = true,
+       .micro_batch = 1,
+       .schedule = "zb-h1",
+       .recompute = {kNo, kAll, kAll}},
+      {.tp = 2, .pp = 2, .micro_batch = 2, .schedule = "zb-h1"},
+      {.dp = 2,
+       .tp = 2,
+       .pp = 2,
+       .zero = 3,
+       .sequence = true,
+       .micro_batch = 1,
+       .schedule = "zb-h1",
+       .recompute = {kAll}},
+  };
+}
+
 // On 6 layers.
 std::vector<Split> deep_splits() {
   return {
@@ -198,6 +228,12 @@ TEST(Equivalence, ChunksInTurn) {
   for (const char* family : {"gpt2", "llama"}) {
     expect_all_close(small_model(family), interleaved_splits());
     expect_all_close(small_model(family, 6), deep_splits(), 12);
+  }
+}
+
+TEST(Equivalence, BackwardInTwoParts) {
+  for (const char* family : {"gpt2", "llama"}) {
+    expect_all_close(small_model(family), zero_bubble_splits());
   }
 }
 
@@ -243,7 +279,7 @@ RC_GTEST_PROP(Equivalence, AnySplit, ()) {
     s.interleave = *rc::gen::inRange(2, most_chunks + 1);
     random_bounds(s, static_cast<int>(layers));
   } else {
-    s.schedule = *rc::gen::element<std::string>("1f1b", "gpipe");
+    s.schedule = *rc::gen::element<std::string>("1f1b", "gpipe", "zb-h1");
   }
   s.zero = s.dp == 1 ? 0 : *rc::gen::inRange(0, 4);
   s.zero_prefetch = s.zero >= 2 && *rc::gen::arbitrary<bool>();
@@ -276,6 +312,7 @@ TEST(Equivalence, PipelineAndRecomputeAreBitwise) {
     const Job job = small_job(model, DType::kF32);
     std::vector<Split> splits = transformer_splits();
     for (const Split& split : interleaved_splits()) splits.push_back(split);
+    for (const Split& split : zero_bubble_splits()) splits.push_back(split);
     for (const Split& split : splits) {
       const Strategy strategy = strategy_of(model, split);
       Strategy plain = strategy;

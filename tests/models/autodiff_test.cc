@@ -2,6 +2,7 @@
 #include "models/autodiff.h"
 
 #include "models/model.h"
+#include "models/shard.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
+#include <set>
 
 namespace plimsoll {
 namespace {
@@ -371,6 +373,46 @@ RC_GTEST_PROP(Autodiff, AgreesWithTheChainRuleOnRandomGraphs, ()) {
     const bool weight = s.graph.tensor(id).name.ends_with(".weight");
     if (weight && at != expected.end() && at->second != 0) {
       RC_ASSERT(runner.parameter_values.count(id) == 1);
+    }
+  }
+}
+
+// The parts of a split backward are together the calls of the whole one, but for copies of what the
+// weights' part still reads; the weights' part makes gradients of parameters, and what it alone
+// reads.
+TEST(Autodiff, BackwardSplitsAtTheWeights) {
+  for (const char* name : {"gpt2-tiny", "llama-tiny", "bert-tiny", "mixtral-tiny", "resnet-tiny"}) {
+    for (const int tp : {1, 2}) {
+      const ModelSpec model = load_model(name);
+      if (tp > 1 && model.family == Family::kResNet) continue;
+      BuildOptions options;
+      options.micro_batch = 2;
+      options.seq = model.family == Family::kResNet ? 0 : 8;
+      Graph graph = build_model(model, options);
+      if (tp > 1) graph = shard(graph, {.tp = tp, .sequence_parallel = true});
+      const TrainingGraph whole = differentiate(graph, DType::kF32);
+      const TrainingGraph split = differentiate(graph, DType::kF32, true);
+      std::multiset<std::string> a;
+      std::multiset<std::string> b;
+      for (const KernelCall& call : whole.backward) a.insert(call.kernel);
+      for (const auto* part : {&split.backward, &split.backward_weights}) {
+        for (const KernelCall& call : *part) b.insert(call.kernel);
+      }
+      a.erase("copy");
+      b.erase("copy");
+      EXPECT_EQ(a, b) << name;
+      EXPECT_TRUE(whole.backward_weights.empty());
+      ASSERT_FALSE(split.backward_weights.empty());
+      std::set<TensorId> made;
+      for (const KernelCall& call : split.backward_weights) {
+        for (const TensorId id : call.outputs) {
+          if (id != kNoTensor) made.insert(id);
+        }
+      }
+      for (const KernelCall& call : split.backward) {
+        EXPECT_EQ(call.kernel.find(".backward_weight"), std::string::npos) << name;
+        for (const TensorId id : call.inputs) EXPECT_EQ(made.count(id), 0U) << call.kernel;
+      }
     }
   }
 }

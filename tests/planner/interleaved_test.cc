@@ -41,7 +41,7 @@ PipelineCase interleaved(int layers, int pp, int chunks, int64_t microbatches) {
 PipelineCase random_pipeline() {
   const int pp = *rc::gen::inRange(2, 5);
   const auto schedule =
-      *rc::gen::element<std::string>("1f1b", "gpipe", "interleaved", "interleaved");
+      *rc::gen::element<std::string>("1f1b", "gpipe", "zb-h1", "interleaved", "interleaved");
   const int chunks = schedule == "interleaved" ? *rc::gen::inRange(2, 4) : 1;
   const int64_t microbatches =
       chunks > 1 ? int64_t{pp} * *rc::gen::inRange(1, 6) : int64_t{*rc::gen::inRange(1, 12)};
