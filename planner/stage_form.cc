@@ -77,7 +77,7 @@ Sample take_sample(const ModelSpec& model, const Cluster& cluster, const Job& jo
   const int first_layer =
       stage_bounds(small.model, small.strategy)[static_cast<size_t>(small.stage)];
   Sample sample;
-  sample.times = stage_times(program, cluster);
+  sample.times = stage_times(program, cluster, shape.split);
   sample.num_norm_terms = mark_norm_terms(program);
   const MemoryTimeline timeline = compute_timeline(program);
   for (size_t p = 0; p < program.phases.size(); ++p) {
@@ -115,83 +115,98 @@ Sample take_sample(const ModelSpec& model, const Cluster& cluster, const Job& jo
   return sample;
 }
 
-CategoryBytes difference(const CategoryBytes& a, const CategoryBytes& b) {
-  CategoryBytes out{};
-  for (size_t i = 0; i < out.size(); ++i) out[i] = a[i] - b[i];
-  return out;
+using Points = std::map<PointKey, const SamplePoint*>;
+
+Points by_key(const Sample& taken) {
+  Points points;
+  for (const SamplePoint& point : taken.points) points.emplace(point.key, &point);
+  return points;
 }
+
+struct Grown {
+  int64_t bytes = 0;
+  CategoryBytes by_category{};
+  Grown operator-(const Grown& other) const {
+    Grown out{bytes - other.bytes, by_category};
+    for (size_t i = 0; i < out.by_category.size(); ++i) {
+      out.by_category[i] -= other.by_category[i];
+    }
+    return out;
+  }
+};
+
+Grown find(const Points& points, const PointKey& key) {
+  const auto at = points.find(key);
+  PLIMSOLL_CHECK(at != points.end(), "an instruction of segment {} is not in the larger stage",
+                 key.segment);
+  return {at->second->bytes, at->second->by_category};
+}
+
+// A split backward has the same segments whatever the counts when some micro-batches are left that
+// are neither ahead nor behind.
+bool is_regular(const StageShape& shape) { return !shape.split || shape.steady > shape.behind; }
 
 }  // namespace
 
 StageForm::StageForm(const ModelSpec& model, const Cluster& cluster, const Job& job,
                      const Strategy& strategy, const StageShape& base)
-    : base_(base), ahead_grows_(base.ahead == kMostAhead) {
+    : base_(base),
+      ahead_grows_(base.ahead == kMostAhead && is_regular(base)),
+      behind_grows_(base.behind == kMostBehind && is_regular(base)) {
   for (size_t run = 0; run < base.runs.size(); ++run) {
     if (base.runs[run].count == kMostLayers) grown_runs_.push_back(run);
   }
   PLIMSOLL_CHECK(grown_runs_.size() <= kMostLongRuns, "{} runs of many layers", grown_runs_.size());
-  const auto sample = [&](std::optional<size_t> run, bool ahead) {
+  // Samples of the base with more micro-batches of a kind, and with one more layer of a run each.
+  const auto sample = [&](int64_t ahead, int64_t behind) {
+    std::vector<Sample> taken;
     StageShape shape = base;
-    if (run) ++shape.runs[*run].count;
-    if (ahead) ++shape.ahead;
-    return take_sample(model, cluster, job, strategy, shape);
+    shape.ahead += ahead;
+    shape.behind += behind;
+    shape.steady += behind;
+    taken.push_back(take_sample(model, cluster, job, strategy, shape));
+    for (const size_t run : grown_runs_) {
+      StageShape more = shape;
+      ++more.runs[run].count;
+      taken.push_back(take_sample(model, cluster, job, strategy, more));
+    }
+    return taken;
   };
-  const Sample at_base = sample({}, false);
-  times_ = at_base.times;
-  norm_terms_ = at_base.num_norm_terms;
-  // What is added to a point by each growth is the difference of two or four samples.
-  std::vector<Sample> by_run;
-  std::vector<Sample> by_both;
-  for (size_t i = 0; i < grown_runs_.size(); ++i) {
-    by_run.push_back(sample(grown_runs_[i], false));
-    norm_terms_growth_[i] = by_run.back().num_norm_terms - norm_terms_;
+  const std::vector<Sample> plain = sample(0, 0);
+  std::vector<std::vector<Sample>> grown;
+  if (ahead_grows_) grown.push_back(sample(1, 0));
+  if (behind_grows_) grown.push_back(sample(0, 1));
+  const size_t runs = grown_runs_.size();
+  num_growths_ = runs + grown.size() * (1 + runs);
+  times_ = plain[0].times;
+  norm_terms_ = plain[0].num_norm_terms;
+  for (size_t i = 0; i < runs; ++i) {
+    norm_terms_growth_[i] = plain[1 + i].num_norm_terms - norm_terms_;
     for (size_t t = 0; t < kNumStageTimes; ++t) {
-      time_growth_[i][t] = by_run.back().times[t] - times_[t];
+      time_growth_[i][t] = plain[1 + i].times[t] - times_[t];
     }
-    if (ahead_grows_) by_both.push_back(sample(grown_runs_[i], true));
   }
-  std::optional<Sample> by_ahead;
-  if (ahead_grows_) by_ahead = sample({}, true);
-  num_growths_ = grown_runs_.size() + (ahead_grows_ ? 1 + grown_runs_.size() : 0);
 
-  const auto by_key = [](const Sample& taken) {
-    std::map<PointKey, const SamplePoint*> points;
-    for (const SamplePoint& point : taken.points) points.emplace(point.key, &point);
-    return points;
-  };
-  using Points = std::map<PointKey, const SamplePoint*>;
-  std::vector<Points> run_points;
-  std::vector<Points> both_points;
-  for (const Sample& taken : by_run) run_points.push_back(by_key(taken));
-  for (const Sample& taken : by_both) both_points.push_back(by_key(taken));
-  const Points ahead_points = by_ahead ? by_key(*by_ahead) : Points{};
-  const auto find = [&](const Points& points, const PointKey& key) -> const SamplePoint& {
-    const auto at = points.find(key);
-    PLIMSOLL_CHECK(at != points.end(), "an instruction of segment {} is not in the larger stage",
-                   key.segment);
-    return *at->second;
-  };
-  for (const SamplePoint& at : at_base.points) {
+  std::vector<Points> points_of;
+  for (const Sample& taken : plain) points_of.push_back(by_key(taken));
+  for (const std::vector<Sample>& samples : grown) {
+    for (const Sample& taken : samples) points_of.push_back(by_key(taken));
+  }
+  for (const SamplePoint& at : plain[0].points) {
     Point point{at.bytes, at.norm_terms, {}, at.by_category, {}};
+    std::vector<Grown> sums;  // bytes at the instruction, in the order of points_of
+    for (const Points& points : points_of) sums.push_back(find(points, at.key));
     size_t g = 0;
-    const auto grow = [&](int64_t bytes, const CategoryBytes& by_category) {
-      point.growth[g] = bytes;
-      point.category_growth[g++] = by_category;
+    const auto grow = [&](const Grown& by) {
+      point.growth[g] = by.bytes;
+      point.category_growth[g++] = by.by_category;
     };
-    for (const Points& points : run_points) {
-      const SamplePoint& more = find(points, at.key);
-      grow(more.bytes - at.bytes, difference(more.by_category, at.by_category));
-    }
-    if (ahead_grows_) {
-      const SamplePoint& more = find(ahead_points, at.key);
-      grow(more.bytes - at.bytes, difference(more.by_category, at.by_category));
-      for (size_t i = 0; i < both_points.size(); ++i) {
-        const SamplePoint& both = find(both_points[i], at.key);
-        const SamplePoint& of_run = find(run_points[i], at.key);
-        grow(both.bytes - of_run.bytes - (more.bytes - at.bytes),
-             difference(difference(both.by_category, of_run.by_category),
-                        difference(more.by_category, at.by_category)));
-      }
+    for (size_t i = 0; i < runs; ++i) grow(sums[1 + i] - sums[0]);
+    for (size_t k = 0; k < grown.size(); ++k) {
+      const size_t first = (1 + k) * (1 + runs);
+      const Grown alone = sums[first] - sums[0];
+      grow(alone);
+      for (size_t i = 0; i < runs; ++i) grow(sums[first + 1 + i] - sums[1 + i] - alone);
     }
     points_.push_back(point);
   }
@@ -223,14 +238,15 @@ void StageForm::keep_undominated() {
 
 StageForm::Growth StageForm::beyond_base(const StageShape& shape) const {
   Growth beyond{};
-  const int64_t ahead = shape.ahead - base_.ahead;
   const size_t runs = grown_runs_.size();
-  for (size_t i = 0; i < runs; ++i) {
-    const int64_t layers = shape.runs[grown_runs_[i]].count - kMostLayers;
-    beyond[i] = layers;
-    if (ahead_grows_) beyond[runs + 1 + i] = layers * ahead;
-  }
-  if (ahead_grows_) beyond[runs] = ahead;
+  size_t g = 0;
+  for (; g < runs; ++g) beyond[g] = shape.runs[grown_runs_[g]].count - kMostLayers;
+  const auto grow = [&](int64_t microbatches) {
+    beyond[g++] = microbatches;
+    for (size_t i = 0; i < runs; ++i) beyond[g++] = beyond[i] * microbatches;
+  };
+  if (ahead_grows_) grow(shape.ahead - base_.ahead);
+  if (behind_grows_) grow(shape.behind - base_.behind);
   return beyond;
 }
 
@@ -291,8 +307,11 @@ StageTimes StageForm::times(const StageShape& shape) const {
 const StageForm& StageForms::form_of(const StageShape& shape) {
   StageShape base = shape;
   for (LayerRun& run : base.runs) run.count = std::min(run.count, kMostLayers);
-  base.ahead = std::min(base.ahead, kMostAhead);
-  base.steady = std::min(base.steady, kMostSteady);
+  if (is_regular(shape)) {
+    base.ahead = std::min(base.ahead, kMostAhead);
+    base.behind = std::min(base.behind, kMostBehind);
+    base.steady = base.behind + std::min(shape.steady - shape.behind, kMostSteady);
+  }
   const auto at = forms_.find(base);
   if (at != forms_.end()) return at->second;
   return forms_.emplace(base, StageForm(model_, cluster_, job_, strategy_, base)).first->second;

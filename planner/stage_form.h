@@ -3,11 +3,13 @@
 //
 // It is read off small programs. A stage of many equal layers has the instructions of one of a few
 // layers, more often: an instruction of a layer sees a sum of live bytes that grows by the same
-// amount with every further layer of a run and every further micro-batch ahead (of which each layer
-// keeps as much). So the live bytes of each instruction of a small stage, and of the same stage
-// with a layer, a micro-batch or both more, give a function that is linear in each of the counts,
-// and the peak is the largest of those functions; an inner layer of a run lies between the outer
-// ones. Counts at or below the bounds here are lowered as they are. Holds for shapes of
+// amount with every further layer of a run and every further micro-batch ahead or, where the
+// backward is split, behind (of which each layer keeps as much). So the live bytes of each
+// instruction of a small stage, and of the same stage with a layer, a micro-batch or both more,
+// give a function that is linear in each of the counts, and the peak is the largest of those
+// functions; an inner layer of a run lies between the outer ones. Counts at or below the bounds
+// here are lowered as they are, and so is a split backward with too few micro-batches for a steady
+// part. Holds for shapes of
 // planner/stage_shape.h; a property test compares with programs.
 #pragma once
 
@@ -25,6 +27,7 @@ namespace plimsoll {
 // From these on, forms are linear.
 inline constexpr int64_t kMostLayers = 4;  // of a run
 inline constexpr int64_t kMostAhead = 3;
+inline constexpr int64_t kMostBehind = 3;
 inline constexpr int64_t kMostSteady = 3;
 // Runs of at least kMostLayers in a stage: one for each kind of recompute.
 inline constexpr size_t kMostLongRuns = 3;
@@ -47,8 +50,20 @@ enum StageTime : size_t {
   kSteadyBackwardRest,  // gradient arrives -> the steady body ends
   kBackwardPath,        // the same in the body of a backward alone
   kBackwardRest,
-  kBackwardLead,     // that body starts -> gradient is sent
-  kSteadyLead,       // the steady body starts -> gradient is sent
+  kBackwardLead,  // that body starts -> gradient is sent
+  kSteadyLead,    // the steady body starts -> gradient is sent
+  // A split backward: above, "steady" and "backward" bodies have a weights' part. These have none.
+  kHeldSeconds,  // body of forward and backward
+  kHeldTurnPath,
+  kHeldTurnRest,
+  kHeldBackwardPath,
+  kHeldBackwardRest,
+  kHeldLead,
+  kInputSeconds,  // body of a backward alone
+  kInputPath,
+  kInputRest,
+  kInputLead,
+  kWeightSeconds,    // body of a weights' part alone
   kForwardMessage,   // transfer of the activations that leave
   kBackwardMessage,  // transfer of the gradients that leave
   kNumStageTimes,
@@ -74,8 +89,9 @@ class StageForm {
   [[nodiscard]] StageTimes times(const StageShape& shape) const;
 
  private:
-  // Runs of layers at their bound; micro-batches ahead; the products of both.
-  static constexpr size_t kMaxGrowths = 2 * kMostLongRuns + 1;
+  // Runs of layers at their bound; micro-batches ahead, and their products with layers; the same of
+  // those behind.
+  static constexpr size_t kMaxGrowths = 3 * kMostLongRuns + 2;
   using Growth = std::array<int64_t, kMaxGrowths>;
 
   // Live bytes at an instruction of the base, and what each step beyond it adds.
@@ -96,6 +112,7 @@ class StageForm {
   StageShape base_;
   std::vector<size_t> grown_runs_;  // of the base's, those at their bound
   bool ahead_grows_ = false;
+  bool behind_grows_ = false;
   size_t num_growths_ = 0;
   std::vector<Point> points_;  // in the program's order
   StageTimes times_{};

@@ -27,22 +27,33 @@ struct StageShape {
   // Micro-batches whose forward runs before the first backward, and those that are left then.
   int64_t ahead = 0;
   int64_t steady = 1;
+  // Zero bubble: the backward has two parts, and the weights' part is so many micro-batches behind.
+  bool split = false;
+  int64_t behind = 0;
   std::vector<LayerRun> runs;  // in the model's order, none empty
+
+  [[nodiscard]] int64_t num_microbatches() const { return ahead + steady; }
 
   [[nodiscard]] int64_t num_layers() const;
   friend auto operator<=>(const StageShape&, const StageShape&) = default;
 };
 
-// Micro-batches that run ahead on a stage of the strategy's schedule (gpipe or 1f1b).
+// Micro-batches that run ahead on a stage of the strategy's schedule (gpipe, 1f1b or zb-h1).
 [[nodiscard]] int64_t microbatches_ahead(const Strategy& strategy, int stage,
                                          int64_t num_microbatches);
 
-// The shape of stage `stage`. Precondition: has_shapes(model, strategy).
+// The shape of a stage but for its layers.
+[[nodiscard]] StageShape shape_without_layers(const Strategy& strategy, int stage,
+                                              int64_t num_microbatches);
+
+// The shape of stage `stage`. Precondition: has_shapes(model, strategy), or the schedule is zb-h1
+// and the layers are alike.
 [[nodiscard]] StageShape shape_of(const ModelSpec& model, const Job& job, const Strategy& strategy,
                                   int stage);
 
-// Whether all layers of the model are alike and the schedule is one of segments that shapes speak
-// of: a ResNet's blocks differ, and so do the first layers of DeepSeek-V3.
+// Whether all layers of the model are alike (a ResNet's blocks differ, and so do the first layers
+// of DeepSeek-V3) and the schedule is one whose stages a search puts together from shapes: zb-h1
+// has shapes and forms too, but no search arranges its stages.
 [[nodiscard]] bool has_shapes(const ModelSpec& model, const Strategy& strategy);
 
 // A small job and pipeline in which stage `stage` has the shape, everything else as in `strategy`.

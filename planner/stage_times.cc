@@ -88,23 +88,43 @@ class Body {
   std::vector<double> seconds_;
 };
 
+// What of a micro-batch a segment has; nothing before and after the micro-batches.
+struct Parts {
+  bool forward = false, backward = false, weights = false;
+};
+
+Parts parts_of(const Segment& segment, bool is_split) {
+  Parts parts;
+  const bool works = segment.name == "micro-batches" || segment.name.starts_with("warm-up") ||
+                     segment.name.starts_with("steady") || segment.name.starts_with("cool-down");
+  if (!works) return parts;
+  for (const Instruction& instruction : segment.body) {
+    if (instruction.pass == Pass::kForward) parts.forward = true;
+    if (instruction.pass != Pass::kBackward) continue;
+    // Of a split backward the first part has the messages.
+    const bool message = instruction.op == "send" || instruction.op == "receive";
+    parts.backward = parts.backward || !is_split || message;
+    parts.weights = parts.weights || (is_split && instruction.op.ends_with(".backward_weight"));
+  }
+  return parts;
+}
+
 }  // namespace
 
-StageTimes stage_times(const StepProgram& program, const Cluster& cluster) {
+StageTimes stage_times(const StepProgram& program, const Cluster& cluster, bool is_split) {
   StageTimes times{};
   bool scheduled = false;
   for (const Segment& segment : program.find_phase("step")->segments) {
     const Body body(program, segment.body, cluster);
     const Body::Chains all = body.chains(-1);
-    const bool forward = segment.name == "warm-up";
-    const bool backward = segment.name == "cool-down";
-    const bool both = segment.name == "steady" || segment.name == "micro-batches";
-    if (!forward && !backward && !both) {
+    const Parts parts = parts_of(segment, is_split);
+    if (!parts.forward && !parts.backward && !parts.weights) {
       times[scheduled ? kEndSeconds : kBeginSeconds] +=
           all.end * static_cast<double>(segment.repeat);
       continue;
     }
     scheduled = true;
+    const bool whole = parts.weights || !is_split;
     const int activation_in = body.find("receive", Pass::kForward);
     const int activation_out = body.find("send", Pass::kForward);
     const int gradient_in = body.find("receive", Pass::kBackward);
@@ -112,24 +132,24 @@ StageTimes stage_times(const StepProgram& program, const Cluster& cluster) {
     const Body::Chains from_activation = body.chains(activation_in);
     const Body::Chains from_gradient = body.chains(gradient_in);
     const auto set = [&](StageTime what, double seconds) { times[what] = seconds; };
-    if (forward) {
+    if (parts.forward && !parts.backward) {
       set(kForwardSeconds, all.end);
       set(kForwardPath, Body::path(from_activation, activation_out));
       set(kForwardRest, from_activation.end);
-    }
-    if (both) {
-      set(kSteadySeconds, all.end);
-      set(kTurnPath, Body::path(from_activation, gradient_out));
-      set(kTurnRest, from_activation.end);
-      set(kSteadyBackwardPath, Body::path(from_gradient, gradient_out));
-      set(kSteadyBackwardRest, from_gradient.end);
-      set(kSteadyLead, Body::path(all, gradient_out));
-    }
-    if (backward) {
-      set(kBackwardSeconds, all.end);
-      set(kBackwardPath, Body::path(from_gradient, gradient_out));
-      set(kBackwardRest, from_gradient.end);
-      set(kBackwardLead, Body::path(all, gradient_out));
+    } else if (parts.forward) {
+      set(whole ? kSteadySeconds : kHeldSeconds, all.end);
+      set(whole ? kTurnPath : kHeldTurnPath, Body::path(from_activation, gradient_out));
+      set(whole ? kTurnRest : kHeldTurnRest, from_activation.end);
+      set(whole ? kSteadyBackwardPath : kHeldBackwardPath, Body::path(from_gradient, gradient_out));
+      set(whole ? kSteadyBackwardRest : kHeldBackwardRest, from_gradient.end);
+      set(whole ? kSteadyLead : kHeldLead, Body::path(all, gradient_out));
+    } else if (parts.backward) {
+      set(whole ? kBackwardSeconds : kInputSeconds, all.end);
+      set(whole ? kBackwardPath : kInputPath, Body::path(from_gradient, gradient_out));
+      set(whole ? kBackwardRest : kInputRest, from_gradient.end);
+      set(whole ? kBackwardLead : kInputLead, Body::path(all, gradient_out));
+    } else {
+      set(kWeightSeconds, all.end);
     }
     if (activation_out >= 0) set(kForwardMessage, body.seconds_of(activation_out));
     if (gradient_out >= 0) set(kBackwardMessage, body.seconds_of(gradient_out));

@@ -8,7 +8,8 @@
 namespace plimsoll {
 
 // Of the phase "step", with the models that plans are simulated with. What no segment of the
-// program has is 0.
-[[nodiscard]] StageTimes stage_times(const StepProgram& program, const Cluster& cluster);
+// program has is 0. `is_split`: the backward has two parts.
+[[nodiscard]] StageTimes stage_times(const StepProgram& program, const Cluster& cluster,
+                                     bool is_split);
 
 }  // namespace plimsoll

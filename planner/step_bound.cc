@@ -1,6 +1,7 @@
 #include "planner/step_bound.h"
 
 #include "base/error.h"
+#include "planner/split_bound.h"
 
 #include <algorithm>
 #include <vector>
@@ -53,8 +54,13 @@ class WayBack {
 
 }  // namespace
 
+StageLoad load_of(const StageShape& shape, const StageTimes& times) {
+  return {times, shape.ahead, shape.steady, shape.split, shape.behind};
+}
+
 double step_bound(std::span<const StageLoad> stages) {
   PLIMSOLL_CHECK(!stages.empty(), "no stages");
+  if (stages.front().split) return internal::split_step_bound(stages);
   const size_t p = stages.size();
   if (p == 1) {
     const StageLoad& s = stages.front();
@@ -127,6 +133,7 @@ double backward_passing(const StageLoad& s, bool is_first) {
 }  // namespace
 
 double passing_seconds(const StageLoad& s, bool is_first, bool is_last) {
+  if (s.split) return internal::split_passing_seconds(s, is_first, is_last);
   const StageTimes& t = s.times;
   if (is_first && is_last) return t[kBeginSeconds] + t[kEndSeconds];
   if (is_last && s.ahead == 0) return t[kTurnPath] + t[kBackwardMessage];
@@ -139,6 +146,7 @@ double passing_seconds(const StageLoad& s, bool is_first, bool is_last) {
 }
 
 double own_seconds(const StageLoad& s, bool is_first, bool is_last) {
+  if (s.split) return internal::split_own_seconds(s, is_first, is_last);
   const StageTimes& t = s.times;
   if (is_first && is_last) return static_cast<double>(s.steady) * t[kSteadySeconds];
   if (is_last && s.ahead > 0) return static_cast<double>(s.ahead - 1) * t[kBackwardSeconds];
